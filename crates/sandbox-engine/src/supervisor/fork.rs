@@ -1,0 +1,182 @@
+//! How a supervisor comes to be, and which processes of ours are supervisors.
+//!
+//! A supervisor is forked from a process with threads, and never executes anything: after the fork
+//! only [`child`](super::child) runs, which makes system calls on memory it has. The fork happens
+//! with every signal blocked, so that no handler of the engine ever runs in the copy.
+//!
+//! The register below belongs to the process, not to a pool, because what it answers does: which of
+//! *this process's* children are supervisors, and which are orphans that came back because a
+//! supervisor was killed. An orphan is a child that is not registered and not in our session: the
+//! first process of each run makes a session of its own, and no process can join another's.
+//!
+//! **Invariant:** children are waited for by number only. A child that is not ours to know, started
+//! by whatever else lives in this process, keeps its status for whoever started it.
+
+#![expect(unsafe_code, reason = "fork, and giving up every descriptor after it")]
+
+use std::collections::BTreeSet;
+use std::io;
+use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::process::{Pid, Signal, WaitOptions};
+
+use super::tree::Table;
+use super::{child, sys};
+
+/// Where a supervisor keeps its socket.
+const CONTROL: RawFd = 3;
+/// How long orphans of a lost supervisor are killed before they are given up.
+const ORPHAN_LIMIT: Duration = Duration::from_secs(5);
+
+static REGISTER: Mutex<Register> = Mutex::new(Register {
+    living: BTreeSet::new(),
+    leaving: Vec::new(),
+});
+
+struct Register {
+    living: BTreeSet<i32>,
+    /// Told to go, and not yet waited for.
+    leaving: Vec<i32>,
+}
+
+fn register() -> MutexGuard<'static, Register> {
+    // Nothing under the lock can panic half-way, so a poisoned register is a good one.
+    REGISTER.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Makes a supervisor.
+///
+/// Returns our end of its socket, which does not block, and its number.
+///
+/// # Errors
+///
+/// What the kernel says when there are too many processes, descriptors, or too little memory.
+pub(super) fn supervisor() -> io::Result<(OwnedFd, i32)> {
+    let (ours, theirs) = rustix::net::socketpair(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    rustix::io::ioctl_fionbio(&ours, true)?;
+    // Held over the fork, so that nobody takes the new child for an orphan before it is noted. The
+    // child never touches it.
+    let mut register = register();
+    collect(&mut register);
+    let mask = sys::block_signals();
+    // SAFETY: the child calls only `keep_only` and `supervise`, which make system calls on memory
+    // they have, take no lock, do not unwind, and never return here.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        child::supervise(keep_only(theirs));
+    }
+    let failed = io::Error::last_os_error();
+    sys::restore_signals(&mask);
+    if pid < 0 {
+        return Err(failed);
+    }
+    register.living.insert(pid);
+    Ok((ours, pid))
+}
+
+/// Moves the socket to its place and closes every descriptor above it. In the child only.
+fn keep_only(control: OwnedFd) -> OwnedFd {
+    let fd = control.into_raw_fd();
+    // SAFETY: this is a fork whose frames never return, so whoever owned these descriptors in the
+    // engine does not exist here. `CONTROL` is open after `dup3` and has no other owner.
+    unsafe {
+        if fd != CONTROL && libc::dup3(fd, CONTROL, libc::O_CLOEXEC) < 0 {
+            sys::exit(1);
+        }
+        sys::close_from(CONTROL + 1);
+        OwnedFd::from_raw_fd(CONTROL)
+    }
+}
+
+/// Notes that a supervisor was told to go, by closing its socket.
+pub(super) fn retire(pid: i32) {
+    let mut register = register();
+    if register.living.remove(&pid) {
+        register.leaving.push(pid);
+    }
+    collect(&mut register);
+}
+
+/// Kills a supervisor that does not answer, or makes sure of one that is gone. Its children come
+/// back to us.
+pub(super) fn kill(pid: i32) {
+    let register = register();
+    // Not waited for yet, so the number is surely still its own.
+    if register.living.contains(&pid) {
+        sys::kill(pid, libc::SIGKILL);
+    }
+}
+
+/// Wakes a supervisor that somebody stopped.
+pub(super) fn wake(pid: i32) {
+    let register = register();
+    if register.living.contains(&pid) {
+        sys::kill(pid, libc::SIGCONT);
+    }
+}
+
+/// Whether a supervisor that was killed is gone; it is forgotten then.
+pub(super) fn is_gone(pid: i32) -> bool {
+    let mut register = register();
+    let gone = ended(pid);
+    if gone {
+        register.living.remove(&pid);
+    }
+    gone
+}
+
+/// Waits for those that were told to go and went.
+fn collect(register: &mut Register) {
+    register.leaving.retain(|pid| !ended(*pid));
+}
+
+fn ended(pid: i32) -> bool {
+    match Pid::from_raw(pid).map(|pid| rustix::process::waitpid(Some(pid), WaitOptions::NOHANG)) {
+        Some(Ok(None)) => false,
+        Some(Ok(Some(_)) | Err(_)) | None => true,
+    }
+}
+
+/// Kills the orphans of supervisors that are gone, until none comes back any more.
+///
+/// Returns how many were killed and the numbers of those that could not be.
+pub(super) async fn sweep_orphans() -> (u32, Vec<i32>) {
+    let table = Table::open();
+    let limit = Instant::now() + ORPHAN_LIMIT;
+    let mut killed = 0_u32;
+    loop {
+        let orphans = orphans(&table);
+        for pid in orphans.iter().filter_map(|pid| Pid::from_raw(*pid)) {
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+            let reaped = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG);
+            killed = killed.saturating_add(u32::from(matches!(reaped, Ok(Some(_)))));
+        }
+        if orphans.is_empty() || Instant::now() >= limit {
+            return (killed, orphans);
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// Children of ours that a run left behind.
+fn orphans(table: &Table) -> Vec<i32> {
+    let register = register();
+    let own = rustix::process::getpid().as_raw_nonzero().get();
+    let session = rustix::process::getsid(None).map_or(0, |pid| pid.as_raw_nonzero().get());
+    let known = |pid: &i32| register.living.contains(pid) || register.leaving.contains(pid);
+    let mut orphans = Vec::new();
+    table.each(|stat| {
+        if stat.parent == own && stat.session != session && !known(&stat.pid) {
+            orphans.push(stat.pid);
+        }
+    });
+    orphans
+}

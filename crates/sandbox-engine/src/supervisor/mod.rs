@@ -1,0 +1,46 @@
+//! Who starts commands, waits for them, and ends everything they left behind.
+//!
+//! Every command runs under a *supervisor*: a small process that was forked from the engine before
+//! the command was asked for. It is the nearest subreaper of the command's tree, so whatever
+//! daemonises inside comes back to exactly one place, and nobody has to guess whose orphan it is.
+//! It never executes another program, never allocates, and holds one descriptor that matters: a
+//! socket to the engine. When that socket ends, for whatever reason, it kills its tree and leaves.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`pool`] | the engine's side: supervisors that wait, and the handle of a run |
+//! | [`launch`] | what is to be started, and how it is laid out for the other side |
+//! | [`image`] | the layout: programs, arguments, environment and limits in one block of memory |
+//! | [`wire`] | the messages between the two |
+//! | [`fork`] | how a supervisor comes to be, and which processes of ours are supervisors |
+//! | [`child`] | the supervisor's own loop |
+//! | [`start`] | from the supervisor to the running program |
+//! | [`tree`] | which processes descend from which |
+//! | [`sys`] | the few system calls that have no safe wrapper elsewhere |
+//!
+//! **Invariants.**
+//! - A supervisor serves one run at a time, and goes back to the pool only when the kernel said
+//!   that it has no child left.
+//! - The code in `child`, `start`, `tree` and `sys` runs after a fork of a process with threads:
+//!   it makes system calls on memory it already has, takes no lock and does not panic.
+//! - A process of a run is never in the engine's session, because the first one makes its own.
+//!   That is how orphans of a lost supervisor are told from other children of this process.
+//!
+//! Not here: pipes, output, input, timeouts as the caller sees them (`process`).
+
+mod child;
+mod fork;
+mod image;
+mod launch;
+mod pool;
+mod start;
+mod sys;
+mod tree;
+mod wire;
+
+pub use launch::{Launch, Privileges, RlimitSpec, Terminal};
+pub use pool::{Event, LaunchError, Pool, PoolOptions, Running};
+pub use wire::{Scope, Stage, Survivors, Usage};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,414 @@
+//! The engine's side: supervisors that wait for work, and the handle of a run.
+//!
+//! Taking a supervisor from the pool costs nothing; making one costs a fork. So one is always kept
+//! waiting, and those that come back clean are kept up to a limit.
+//!
+//! **Invariants.**
+//! - A supervisor comes back only after it said that no child is left. Any other is closed, which
+//!   makes it kill what it has.
+//! - Every wait for a supervisor is bounded, once it has been told to end something: it is woken in
+//!   case somebody stopped it, then killed, and its orphans are killed from here.
+
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use tokio::net::UnixDatagram;
+use tokio::time::Instant;
+
+use super::fork;
+use super::launch::Launch;
+use super::wire::{
+    REPLY_BYTES, RUN_DESCRIPTORS, Reply, Request, Scope, Stage, Survivors, Usage, millis,
+};
+
+/// How long a supervisor may take over something that takes it no time, before it is woken.
+const WAKE_AFTER: Duration = Duration::from_secs(1);
+/// How long it may take after that, before it is killed. Longer than a sweep goes on.
+const KILL_AFTER: Duration = Duration::from_secs(9);
+
+/// Sizes of a pool.
+#[derive(Clone, Copy, Debug)]
+pub struct PoolOptions {
+    /// Most supervisors that wait for work.
+    pub idle: usize,
+}
+
+impl Default for PoolOptions {
+    fn default() -> Self {
+        PoolOptions { idle: 8 }
+    }
+}
+
+/// Supervisors of one process. Clones share them.
+///
+/// Belongs to the runtime it was made on. Making one makes this process a subreaper, for good:
+/// orphans of a supervisor that was killed come back here and are ended, and orphans of anything
+/// else that this process starts come back here too.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    idle: Mutex<Vec<Supervisor>>,
+    most: usize,
+}
+
+#[derive(Debug)]
+struct Supervisor {
+    /// A socket of packets in order. The runtime has no type of that name, and this one does to it
+    /// exactly what is wanted: one call, one packet.
+    control: UnixDatagram,
+    pid: i32,
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        // Only the socket's end makes it go, and the field is closed after this. It is waited for
+        // whenever the register is next looked at.
+        fork::retire(self.pid);
+    }
+}
+
+/// Why nothing was started.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// The system would not give what a run needs: descriptors, memory, a process.
+    #[error("no supervisor could be had")]
+    Supervisor(#[source] io::Error),
+    /// A step between the supervisor and the program failed.
+    #[error("the step {stage:?} failed")]
+    Start {
+        /// The step.
+        stage: Stage,
+        /// The kernel's reason.
+        #[source]
+        error: io::Error,
+    },
+    /// The supervisor went away without an answer: whether the program ran is not known. What ran
+    /// was killed.
+    #[error("the supervisor was lost while the program was being started")]
+    Lost,
+}
+
+/// What happened to a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The leader ended.
+    Exited {
+        /// As `wait(2)` gives it.
+        status: i32,
+        /// What the leader and the descendants it waited for used.
+        usage: Usage,
+        /// The timeout had passed before.
+        timed_out: bool,
+        /// Nothing of the run is left; no event follows.
+        alone: bool,
+    },
+    /// The rest of the tree ended, was ended, or is named. If nothing survives, no event follows.
+    Swept {
+        /// Processes that were killed.
+        killed: u32,
+        /// What processes used that came back to the supervisor.
+        usage: Usage,
+        /// What is still there.
+        survivors: Survivors,
+    },
+    /// The supervisor is gone. What it left was killed; no event follows.
+    Lost {
+        /// Processes that were killed.
+        killed: u32,
+        /// Those that could not be.
+        survivors: Survivors,
+    },
+}
+
+impl Pool {
+    /// Makes a pool with one supervisor waiting.
+    ///
+    /// # Errors
+    ///
+    /// What the system says when it gives no process or no descriptor, or when there is no runtime
+    /// that watches descriptors.
+    pub fn new(options: PoolOptions) -> io::Result<Self> {
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+        let first = Supervisor::new()?;
+        let shared = Shared {
+            idle: Mutex::new(vec![first]),
+            most: options.idle.max(1),
+        };
+        Ok(Pool {
+            shared: Arc::new(shared),
+        })
+    }
+
+    /// Starts a program and returns once it runs.
+    ///
+    /// # Errors
+    ///
+    /// With [`LaunchError::Lost`] it is not known whether the program ran; with the others it did
+    /// not.
+    pub async fn run(&self, launch: &Launch<'_>) -> Result<Running, LaunchError> {
+        let image = launch
+            .image()
+            .map_err(|error| LaunchError::Supervisor(error.into()))?;
+        let request = Request::Run {
+            timeout_ms: launch.timeout.map_or(0, |timeout| millis(timeout).max(1)),
+            grace_ms: millis(launch.grace),
+        };
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(RUN_DESCRIPTORS))];
+        let descriptors = launch.descriptors(&image);
+        let supervisor = loop {
+            let (supervisor, fresh) = self.shared.take().map_err(LaunchError::Supervisor)?;
+            let mut ancillary = SendAncillaryBuffer::new(&mut space);
+            ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+            let sent = rustix::net::sendmsg(
+                &supervisor.control,
+                &[IoSlice::new(&request.encode())],
+                &mut ancillary,
+                SendFlags::NOSIGNAL,
+            );
+            match sent {
+                Ok(_) => break supervisor,
+                // It died while it waited, so it never saw the request: the next one gets it.
+                Err(error) if fresh => return Err(LaunchError::Supervisor(error.into())),
+                Err(_) => {}
+            }
+        };
+        self.shared.restock();
+        let mut running = Running {
+            supervisor: Some(supervisor),
+            pool: Arc::clone(&self.shared),
+            pid: 0,
+            ended: false,
+        };
+        let answer = match &running.supervisor {
+            Some(supervisor) => supervisor.reply_by(Instant::now()).await,
+            None => None,
+        };
+        match answer {
+            Some(Reply::Started { pid }) => {
+                running.pid = pid;
+                Ok(running)
+            }
+            Some(Reply::Failed { stage, errno }) => {
+                running.give_back();
+                Err(LaunchError::Start {
+                    stage,
+                    error: io::Error::from_raw_os_error(errno),
+                })
+            }
+            Some(Reply::Exited { .. } | Reply::Swept { .. }) | None => {
+                running.lose().await;
+                Err(LaunchError::Lost)
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn idle(&self) -> MutexGuard<'_, Vec<Supervisor>> {
+        // A list of whole supervisors is good whoever panicked.
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One that waits, or a new one (`true`).
+    fn take(&self) -> io::Result<(Supervisor, bool)> {
+        let waiting = self.idle().pop();
+        match waiting {
+            Some(supervisor) => Ok((supervisor, false)),
+            None => Ok((Supervisor::new()?, true)),
+        }
+    }
+
+    /// Keeps one waiting. That none can be made now is said by whoever needs it.
+    fn restock(&self) {
+        if self.idle().is_empty()
+            && let Ok(supervisor) = Supervisor::new()
+        {
+            self.put(supervisor);
+        }
+    }
+
+    fn put(&self, supervisor: Supervisor) {
+        let mut idle = self.idle();
+        if idle.len() < self.most {
+            idle.push(supervisor);
+        }
+    }
+}
+
+impl Supervisor {
+    fn new() -> io::Result<Self> {
+        let (control, pid) = fork::supervisor()?;
+        match UnixDatagram::from_std(control.into()) {
+            Ok(control) => Ok(Supervisor { control, pid }),
+            Err(error) => {
+                fork::retire(pid);
+                Err(error)
+            }
+        }
+    }
+
+    /// Its next word, or `None` once it is gone.
+    async fn reply(&self) -> Option<Reply> {
+        let mut bytes = [0; REPLY_BYTES];
+        let length = self.control.recv(&mut bytes).await.ok()?;
+        bytes.get(..length).and_then(Reply::decode)
+    }
+
+    /// Its next word, waiting for it until a while after `due`.
+    async fn reply_by(&self, due: Instant) -> Option<Reply> {
+        let mut reply = std::pin::pin!(self.reply());
+        let wake_at = due + WAKE_AFTER;
+        if let Ok(reply) = tokio::time::timeout_at(wake_at, &mut reply).await {
+            return reply;
+        }
+        fork::wake(self.pid);
+        tokio::time::timeout_at(wake_at + KILL_AFTER, reply)
+            .await
+            .ok()
+            .flatten()
+    }
+
+    fn send(&self, request: Request) -> io::Result<()> {
+        rustix::net::send(&self.control, &request.encode(), SendFlags::NOSIGNAL)?;
+        Ok(())
+    }
+}
+
+/// A run. Dropping it before its last event kills the tree.
+#[derive(Debug)]
+pub struct Running {
+    supervisor: Option<Supervisor>,
+    pool: Arc<Shared>,
+    pid: i32,
+    ended: bool,
+}
+
+impl Running {
+    /// The leader's process number.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Sends a signal. That nobody is left to get it is no error.
+    ///
+    /// # Errors
+    ///
+    /// The supervisor does not read what it is sent: it was stopped, or is gone.
+    pub fn signal(&self, signal: i32, scope: Scope) -> io::Result<()> {
+        self.send(Request::Signal { signal, scope })
+    }
+
+    /// Asks the tree to end; what is left after `grace` is killed. [`Event::Swept`] follows, unless
+    /// the tree has already ended.
+    pub fn stop(&self, grace: Duration) {
+        // A supervisor that cannot be told is found out by `end`.
+        let _ = self.send(Request::Stop {
+            grace_ms: millis(grace),
+        });
+    }
+
+    /// Kills what is left. [`Event::Swept`] follows, unless the tree has already ended.
+    pub fn sweep(&self) {
+        let _ = self.send(Request::Sweep);
+    }
+
+    /// Asks what is left, and lets it run. [`Event::Swept`] names it, and comes once more when all
+    /// of it has ended.
+    pub fn leave(&self) {
+        let _ = self.send(Request::Leave);
+    }
+
+    /// Waits for the next event; `None` after the last one. Safe to drop and call again.
+    ///
+    /// - `due`: when something that was told to end should have ended. A supervisor that says
+    ///   nothing a little after that is woken, in case somebody stopped it, and then taken for lost.
+    pub async fn event(&mut self, due: Option<Instant>) -> Option<Event> {
+        if self.ended {
+            return None;
+        }
+        let reply = match (&self.supervisor, due) {
+            (Some(supervisor), None) => supervisor.reply().await,
+            (Some(supervisor), Some(due)) => supervisor.reply_by(due).await,
+            (None, _) => None,
+        };
+        Some(self.take_note(reply).await)
+    }
+
+    async fn take_note(&mut self, reply: Option<Reply>) -> Event {
+        match reply {
+            Some(Reply::Exited {
+                status,
+                usage,
+                timed_out,
+                alone,
+            }) => {
+                if alone {
+                    self.give_back();
+                }
+                Event::Exited {
+                    status,
+                    usage,
+                    timed_out,
+                    alone,
+                }
+            }
+            Some(Reply::Swept {
+                killed,
+                usage,
+                survivors,
+            }) => {
+                if survivors.count == 0 {
+                    self.give_back();
+                }
+                Event::Swept {
+                    killed,
+                    usage,
+                    survivors,
+                }
+            }
+            Some(Reply::Started { .. } | Reply::Failed { .. }) | None => self.lose().await,
+        }
+    }
+
+    /// Makes sure that the supervisor is gone, and ends what it left. Whoever drops this half-way
+    /// finds the socket ended the next time, and comes here again.
+    async fn lose(&mut self) -> Event {
+        let mut killed = 0;
+        let mut survivors = Survivors::default();
+        if let Some(pid) = self.supervisor.as_ref().map(|supervisor| supervisor.pid) {
+            fork::kill(pid);
+            while !fork::is_gone(pid) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            let (count, left) = fork::sweep_orphans().await;
+            killed = count;
+            for pid in left {
+                survivors.add(pid);
+            }
+        }
+        self.supervisor = None;
+        self.ended = true;
+        Event::Lost { killed, survivors }
+    }
+
+    fn give_back(&mut self) {
+        self.ended = true;
+        if let Some(supervisor) = self.supervisor.take() {
+            self.pool.put(supervisor);
+        }
+    }
+
+    fn send(&self, request: Request) -> io::Result<()> {
+        match &self.supervisor {
+            Some(supervisor) => supervisor.send(request),
+            None => Ok(()),
+        }
+    }
+}
