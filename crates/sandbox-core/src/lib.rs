@@ -12,6 +12,7 @@
 //! | [`provider`] | the trait [`Provider`], the acquire spec, what a release reports |
 //! | [`file`](mod@file), [`search`], [`process`], [`transfer`] | requests and answers of the verbs |
 //! | [`policy`], [`capability`] | what is asked of a place, and what a provider can do |
+//! | [`output`] | the one rule by which head and tail of output are kept |
 //! | [`path`], [`id`], [`digest`] | values that are parsed once and trusted after |
 //! | [`ctx`], [`stream`] | cancellation, deadlines, and bytes that arrive over time |
 //! | [`error`] | one error type: verb, subject, kind, effect |
@@ -27,6 +28,7 @@ pub mod error;
 pub mod ext;
 pub mod file;
 pub mod id;
+pub mod output;
 pub mod path;
 pub mod policy;
 pub mod process;
@@ -42,6 +44,7 @@ pub use digest::Digest;
 pub use error::{Effect, Error, ErrorKind, Result, Verb};
 pub use ext::SandboxExt;
 pub use id::{Generation, IdError, ProcId, SandboxId};
+pub use output::OutputKeeper;
 pub use path::{PathError, SandboxPath};
 pub use policy::{
     EnforcedBy, EnvChange, EnvInherit, EnvPolicy, Grade, Limit, LimitKind, LimitReport, Limits,
