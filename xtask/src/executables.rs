@@ -136,6 +136,8 @@ fn executables(messages: impl Read) -> Result<Vec<Executable>> {
             });
         }
     }
+    // They come in the order in which they were done, which changes from build to build.
+    found.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(found)
 }
 

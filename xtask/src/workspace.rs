@@ -134,11 +134,20 @@ pub(crate) fn root() -> &'static Path {
 mod tests {
     use super::*;
 
+    /// A new executable lands on everybody's PATH only when somebody decided so here.
+    const SHIPPED: [&str; 4] = ["spp", "spp-conformance", "spp-engine", "spp-provider-local"];
+
     #[test]
-    fn this_workspace_ships_spp_and_keeps_its_own_tasks_to_itself() {
+    fn only_executables_that_were_meant_for_it_are_given_to_people() {
         let workspace = Workspace::load(root()).expect("cargo describes this workspace");
         let shipped = workspace.shipped();
         assert!(shipped.contains(&("spp-cli", "spp")), "{shipped:?}");
-        assert!(!shipped.contains(&("xtask", "xtask")), "{shipped:?}");
+        for (package, executable) in shipped {
+            assert!(
+                SHIPPED.contains(&executable),
+                "`{executable}` would be installed: list it here, or as `internal` under \
+                 [package.metadata.xtask] in the manifest of `{package}`"
+            );
+        }
     }
 }

@@ -18,7 +18,7 @@ const HOST: &str = "sandbox-host";
 const CONFORMANCE: &str = "sandbox-conformance";
 
 /// A crate, and those of ours that it may depend on.
-const ARROWS: [(&str, &[&str]); 11] = [
+const ARROWS: [(&str, &[&str]); 12] = [
     (CORE, &[]),
     ("xtask", &[]),
     (PROTOCOL, &[CORE]),
@@ -31,6 +31,8 @@ const ARROWS: [(&str, &[&str]); 11] = [
     // The server is for its provider that lies, which must speak below what the client sends.
     (CONFORMANCE, &[CORE, PROTOCOL, CLIENT, HOST, SERVER]),
     ("spp-cli", &[CORE, HOST, SERVER, CONFORMANCE]),
+    // It measures what an embedder gets, so it may use what an embedder uses.
+    ("spp-bench", &[CORE, HOST]),
 ];
 
 /// What every provider may depend on that has no row of its own: it is a client of the engine that
