@@ -44,8 +44,8 @@ its reason in ARCHITECTURE.md), workplace (no text about where it was written), 
 /// A rule's name and the rule.
 type Rule = (&'static str, fn(&Tree) -> Vec<Problem>);
 
-/// Every rule that needs nothing but the tree.
-const RULES: [Rule; 7] = [
+/// Every rule.
+const RULES: [Rule; 8] = [
     ("vendors", vendors::check),
     ("arrows", arrows::check),
     ("headers", headers::check),
@@ -53,6 +53,7 @@ const RULES: [Rule; 7] = [
     ("changelog", changelog::check),
     ("dependencies", dependencies::check),
     ("workplace", workplace::check),
+    ("format", format::check),
 ];
 
 /// Something that is not as it should be.
@@ -122,8 +123,6 @@ fn problems(root: &Path) -> Result<Vec<(&'static str, Problem)>> {
     for (rule, check) in RULES {
         problems.extend(check(&tree).into_iter().map(|problem| (rule, problem)));
     }
-    let unformatted = format::check(&tree)?;
-    problems.extend(unformatted.into_iter().map(|problem| ("format", problem)));
     Ok(problems)
 }
 

@@ -1,5 +1,7 @@
 //! The tasks as a person calls them: arguments, messages and exit statuses of the real executable.
 
+mod real_work;
+
 use std::fs;
 use std::path::Path;
 use std::process::Output;
