@@ -11,6 +11,7 @@ use crate::workspace::Package;
 
 const CORE: &str = "sandbox-core";
 const PROTOCOL: &str = "spp-protocol";
+const LINK: &str = "spp-link";
 const CLIENT: &str = "spp-client";
 const SERVER: &str = "spp-server";
 const ENGINE: &str = "sandbox-engine";
@@ -18,13 +19,14 @@ const HOST: &str = "sandbox-host";
 const CONFORMANCE: &str = "sandbox-conformance";
 
 /// A crate, and those of ours that it may depend on.
-const ARROWS: [(&str, &[&str]); 12] = [
+const ARROWS: [(&str, &[&str]); 13] = [
     (CORE, &[]),
     ("xtask", &[]),
     (PROTOCOL, &[CORE]),
     (ENGINE, &[CORE]),
-    (CLIENT, &[CORE, PROTOCOL]),
-    (SERVER, &[CORE, PROTOCOL]),
+    (LINK, &[CORE, PROTOCOL]),
+    (CLIENT, &[CORE, PROTOCOL, LINK]),
+    (SERVER, &[CORE, PROTOCOL, LINK]),
     ("spp-engine", &[CORE, ENGINE, SERVER]),
     ("spp-provider-local", &[CORE, ENGINE, SERVER]),
     (HOST, &[CORE, PROTOCOL, CLIENT]),

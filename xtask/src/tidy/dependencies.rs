@@ -1,12 +1,15 @@
 //! Every dependency has its reason in ARCHITECTURE.md.
 //!
-//! That a reason is good only a reader can judge; that the dependency is named, in backticks, can
-//! be checked. Ours, which have a path, need none.
+//! That a reason is good only a reader can judge; that the section on dependencies names each, as
+//! a whole word, can be checked. Ours, which have a path, need none.
+
+use std::collections::BTreeSet;
 
 use super::Problem;
 use super::tree::Tree;
 
 const FILE: &str = "ARCHITECTURE.md";
+const SECTION: &str = "## Dependencies";
 const MANIFEST: &str = "Cargo.toml";
 
 /// Reports each external dependency of the workspace that ARCHITECTURE.md does not name.
@@ -18,17 +21,33 @@ pub(crate) fn check(tree: &Tree) -> Vec<Problem> {
             "write it, with the reason for every dependency",
         )];
     };
+    let named: BTreeSet<&str> = section(architecture)
+        .flat_map(|line| line.split(|it: char| !is_part_of_name(it)))
+        .collect();
     external(tree.text(MANIFEST).unwrap_or_default())
         .into_iter()
-        .filter(|name| !architecture.contains(&format!("`{name}`")))
+        .filter(|name| !named.contains(name.as_str()))
         .map(|name| {
             Problem::new(
                 FILE,
-                format!("it does not say why the workspace depends on `{name}`"),
-                format!("add `{name}`, in backticks, with the reason"),
+                format!("`{SECTION}` does not say why the workspace depends on `{name}`"),
+                format!("add `{name}` there, with the reason"),
             )
         })
         .collect()
+}
+
+/// The lines of the section on dependencies, up to the next section.
+fn section(architecture: &str) -> impl Iterator<Item = &str> {
+    architecture
+        .lines()
+        .skip_while(|line| line.trim_end() != SECTION)
+        .skip(1)
+        .take_while(|line| !line.starts_with("## "))
+}
+
+fn is_part_of_name(it: char) -> bool {
+    it.is_ascii_alphanumeric() || matches!(it, '-' | '_')
 }
 
 /// The names under `[workspace.dependencies]` that have no path. A manifest that is not TOML has
@@ -55,13 +74,24 @@ mod tests {
     fn a_dependency_without_a_reason_is_reported() {
         Planted::tidy()
             .append("Cargo.toml", "memchr = { version = \"2\" }\n")
-            .append("ARCHITECTURE.md", "memchr is only mentioned\n")
+            .append(
+                "ARCHITECTURE.md",
+                "| memchr-like | another |\n\n## Map\n\nmemchr elsewhere\n",
+            )
             .expect_one(&[
                 "ARCHITECTURE.md",
                 "`memchr`",
                 "with the reason",
                 "[dependencies]",
             ]);
+    }
+
+    #[test]
+    fn several_dependencies_may_share_a_reason() {
+        Planted::tidy()
+            .append("Cargo.toml", "serde = \"1\"\nserde_json = \"1\"\n")
+            .append("ARCHITECTURE.md", "| serde, serde_json | the wire |\n")
+            .expect_tidy();
     }
 
     #[test]

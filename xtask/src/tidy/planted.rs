@@ -30,7 +30,10 @@ impl Planted {
             )
             .file("Cargo.lock", "version = 4\n")
             .file("CHANGELOG.md", "# Changelog\n\n## 1.2.3 (unreleased)\n")
-            .file("ARCHITECTURE.md", "- `bytes`: shared buffers\n")
+            .file(
+                "ARCHITECTURE.md",
+                "# Map\n\n## Dependencies\n\n| bytes | buffers |\n",
+            )
             .file("crates/core/Cargo.toml", &package("sandbox-core", ""))
             .file("crates/core/src/lib.rs", "//! The port.\n")
             .file(
