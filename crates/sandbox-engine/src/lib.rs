@@ -1,0 +1,17 @@
+//! Every verb, done in place against directory handles.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`root`] | the directories a sandbox reaches, and opening beneath them |
+//! | [`file`](mod@file) | `read`, `read_many`, `write`, `remove`, `stat_many` |
+//! | [`process`] | `exec`, `spawn`, `proc_read`, `proc_stdin`, `proc_stop` |
+//! | [`supervisor`] | who starts commands, and ends everything they left behind |
+//!
+//! **Invariants.** A verb's behaviour is written here once, for every location. No JSON and no
+//! protocol: those are `spp-server`'s. No path is resolved but beneath a root, and no program is
+//! started but under a supervisor.
+
+pub mod file;
+pub mod process;
+pub mod root;
+pub mod supervisor;

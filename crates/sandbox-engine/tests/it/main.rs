@@ -1,0 +1,1 @@
+//! Integration tests of the engine: real directories, real processes.
