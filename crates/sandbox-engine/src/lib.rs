@@ -2,6 +2,8 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
+//! | [`engine`] | one sandbox: files and processes behind the port |
+//! | [`provider`] | where sandboxes on this machine come from |
 //! | [`root`] | the directories a sandbox reaches, and opening beneath them |
 //! | [`file`](mod@file) | `read`, `read_many`, `write`, `remove`, `stat_many` |
 //! | [`process`] | `exec`, `spawn`, `proc_read`, `proc_stdin`, `proc_stop` |
@@ -11,7 +13,12 @@
 //! protocol: those are `spp-server`'s. No path is resolved but beneath a root, and no program is
 //! started but under a supervisor.
 
+pub mod engine;
 pub mod file;
 pub mod process;
+pub mod provider;
 pub mod root;
 pub mod supervisor;
+
+pub use engine::Engine;
+pub use provider::{EngineProvider, ProviderOptions};

@@ -4,7 +4,7 @@ use sandbox_core::{Ctx, Error, ErrorKind, Result, Verb};
 
 /// What a cancel does to work that is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Interrupt {
+pub(crate) enum Interrupt {
     /// The answer is given at once; the work stops at its next look and had no effect.
     Abandon,
     /// The work stops at its next look and says what it did; the answer waits for that.
@@ -12,7 +12,7 @@ pub(super) enum Interrupt {
 }
 
 /// Refuses to go on with a call that was cancelled or is late.
-pub(super) fn check(ctx: &Ctx, verb: Verb) -> Result<()> {
+pub(crate) fn check(ctx: &Ctx, verb: Verb) -> Result<()> {
     if ctx.cancel().is_cancelled() {
         return Err(cancelled(verb));
     }
@@ -23,7 +23,7 @@ pub(super) fn check(ctx: &Ctx, verb: Verb) -> Result<()> {
 }
 
 /// Does work that may wait for the disk, on a thread that may.
-pub(super) async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     ctx: &Ctx,
     verb: Verb,
     interrupt: Interrupt,

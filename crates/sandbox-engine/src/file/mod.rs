@@ -22,7 +22,7 @@
 //!
 //! Not here: containment (`root`).
 
-mod call;
+pub(crate) mod call;
 mod content;
 mod edit;
 mod hint;

@@ -202,7 +202,13 @@ fn rename_keeping(from: &Entry<'_>, to: &Entry<'_>, stat: &Stat) -> Result<(), F
 
 /// Changes permission bits without ever following a link out of the entry's directory.
 fn change_mode(entry: &Entry<'_>, mode: u32) -> Result<(), Failure> {
-    let dir = Dir::from_std_file(entry.dir().try_clone_to_owned().map_err(failure)?.into());
+    let dir = Dir::from_std_file(
+        entry
+            .dir()
+            .try_clone_to_owned()
+            .map_err(|error| failure(&error))?
+            .into(),
+    );
     match dir.set_permissions(
         entry.name(),
         Permissions::from_std(std::fs::Permissions::from_mode(mode)),
@@ -210,7 +216,7 @@ fn change_mode(entry: &Entry<'_>, mode: u32) -> Result<(), Failure> {
         Ok(()) => return Ok(()),
         // Without `/proc` the mode of something can be changed only once it is open.
         Err(_) if !std::path::Path::new("/proc/self/fd").is_dir() => {}
-        Err(error) => return Err(failure(error)),
+        Err(error) => return Err(failure(&error)),
     }
     let flags =
         OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -218,8 +224,8 @@ fn change_mode(entry: &Entry<'_>, mode: u32) -> Result<(), Failure> {
     Ok(rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?)
 }
 
-fn failure(error: std::io::Error) -> Failure {
-    match Errno::from_io_error(&error) {
+fn failure(error: &std::io::Error) -> Failure {
+    match Errno::from_io_error(error) {
         Some(errno) => errno.into(),
         // Made by the library itself, for a link that leaves the directory.
         None => Fault::Outside { link: None }.into(),

@@ -50,8 +50,7 @@ impl Fault {
             Self::Outside { link: Some(text) } => {
                 let text = String::from_utf8_lossy(&text);
                 refused(ErrorKind::OutsideRoot).detail(format_args!(
-                    "a link leads to {:?}, which no root of this sandbox holds; name the real file or declare its directory as a mount",
-                    text
+                    "a link leads to {text:?}, which no root of this sandbox holds; name the real file or declare its directory as a mount"
                 ))
             }
             Self::Outside { link: None } => refused(ErrorKind::OutsideRoot)

@@ -1,0 +1,224 @@
+//! The sandbox itself: files and processes behind the port, for one tree.
+//!
+//! **Invariants.**
+//! - An engine that was closed answers every verb with `Lost`, for ever.
+//! - Dropping it ends everything it started.
+//!
+//! Not here: what a verb does (`file`, `process`), and where sandboxes come from (`provider`).
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sandbox_core::file::{
+    FileContent, ReadManyRequest, ReadManyResult, ReadRequest, RemoveReceipt, RemoveRequest,
+    StatManyRequest, StatManyResult, WriteRequest, WriteResult,
+};
+use sandbox_core::process::{
+    ExecRequest, Execution, ProcChunk, ProcReadRequest, ProcStdinRequest, ProcStopRequest,
+    SpawnReceipt, SpawnRequest, StdinReceipt, StopReceipt,
+};
+use sandbox_core::search::{
+    Fingerprint, FingerprintRequest, GlobRequest, GlobResult, GrepRequest, GrepResult,
+};
+use sandbox_core::transfer::{Pull, PullRequest, PushReceipt, PushRequest};
+use sandbox_core::{
+    Capabilities, Capability, Closed, Ctx, Descriptor, Error, ErrorKind, Result, Sandbox,
+    SandboxPath, SandboxState, Verb,
+};
+use std::os::fd::OwnedFd;
+use tokio::sync::watch;
+
+use crate::file::Files;
+use crate::file::call::{self, Interrupt};
+use crate::process::Processes;
+use crate::root::Roots;
+
+/// What an engine can do.
+#[must_use]
+pub fn capabilities() -> Capabilities {
+    [
+        Capability::ReadMany,
+        Capability::Edit,
+        Capability::MakeDirectory,
+        Capability::Rename,
+        Capability::SetMode,
+        Capability::Link,
+        Capability::Precondition,
+        Capability::Durable,
+        Capability::Stdin,
+        Capability::Pty,
+        Capability::Spawn,
+    ]
+    .into_iter()
+    .collect()
+}
+
+/// One sandbox: a tree and what runs in it. See the [module](self).
+#[derive(Debug)]
+pub struct Engine {
+    descriptor: Arc<Descriptor>,
+    roots: Arc<Roots>,
+    files: Files,
+    processes: Processes,
+    closed: watch::Sender<Option<Closed>>,
+}
+
+impl Engine {
+    /// A sandbox over `roots` that is what `descriptor` says.
+    #[must_use]
+    pub fn new(descriptor: Descriptor, roots: Roots, processes: Processes) -> Self {
+        let roots = Arc::new(roots);
+        Self {
+            descriptor: Arc::new(descriptor),
+            files: Files::new(Arc::clone(&roots)),
+            roots,
+            processes,
+            closed: watch::Sender::new(None),
+        }
+    }
+
+    /// Ends everything that runs and resolves when nothing of it is left. The first reason stays.
+    pub async fn close(&self, reason: Closed) {
+        self.closed.send_if_modified(|closed| {
+            let first = closed.is_none();
+            closed.get_or_insert(reason);
+            first
+        });
+        self.processes.shutdown().await;
+    }
+
+    fn open(&self, verb: Verb) -> Result<()> {
+        let closed = self.closed.borrow();
+        let Some(reason) = &*closed else {
+            return Ok(());
+        };
+        let lost = Error::refused(verb, ErrorKind::Lost).on(&self.descriptor.id);
+        Err(match reason {
+            Closed::Released => lost.detail("it was released; acquire it again"),
+            Closed::Lost { reason } => lost.detail(reason),
+        })
+    }
+
+    /// Opens the working directory of something that is to run.
+    async fn directory(&self, ctx: &Ctx, verb: Verb, path: &SandboxPath) -> Result<OwnedFd> {
+        if path.is_root() {
+            // The handle is there already; no disk is asked.
+            return self.roots.open_dir(verb, path);
+        }
+        let (roots, path) = (Arc::clone(&self.roots), path.clone());
+        call::blocking(ctx, verb, Interrupt::Abandon, move |_| {
+            roots.open_dir(verb, &path)
+        })
+        .await
+    }
+}
+
+fn unsupported<T>(verb: Verb, instead: &str) -> Result<T> {
+    Err(Error::refused(verb, ErrorKind::Unsupported).detail(instead))
+}
+
+#[async_trait]
+impl Sandbox for Engine {
+    fn descriptor(&self) -> Arc<Descriptor> {
+        Arc::clone(&self.descriptor)
+    }
+
+    async fn closed(&self) -> Closed {
+        let mut closed = self.closed.subscribe();
+        let reason = match closed.wait_for(Option::is_some).await {
+            Ok(reason) => reason.clone(),
+            // The sender is a field of `self`, which is borrowed here.
+            Err(_) => None,
+        };
+        reason.unwrap_or(Closed::Released)
+    }
+
+    async fn capture_state(&self, _ctx: &Ctx) -> Result<SandboxState> {
+        unsupported(
+            Verb::CaptureState,
+            "this sandbox ends with its connection; acquire it again",
+        )
+    }
+
+    async fn read(&self, ctx: &Ctx, request: ReadRequest) -> Result<FileContent> {
+        self.open(Verb::Read)?;
+        self.files.read(ctx, request).await
+    }
+
+    async fn read_many(&self, ctx: &Ctx, request: ReadManyRequest) -> Result<ReadManyResult> {
+        self.open(Verb::ReadMany)?;
+        self.files.read_many(ctx, request).await
+    }
+
+    async fn write(&self, ctx: &Ctx, request: WriteRequest) -> Result<WriteResult> {
+        self.open(Verb::Write)?;
+        self.files.write(ctx, request).await
+    }
+
+    async fn remove(&self, ctx: &Ctx, request: RemoveRequest) -> Result<RemoveReceipt> {
+        self.open(Verb::Remove)?;
+        self.files.remove(ctx, request).await
+    }
+
+    async fn stat_many(&self, ctx: &Ctx, request: StatManyRequest) -> Result<StatManyResult> {
+        self.open(Verb::StatMany)?;
+        self.files.stat_many(ctx, request).await
+    }
+
+    async fn glob(&self, _ctx: &Ctx, _request: GlobRequest) -> Result<GlobResult> {
+        unsupported(Verb::Glob, "run `find` instead")
+    }
+
+    async fn grep(&self, _ctx: &Ctx, _request: GrepRequest) -> Result<GrepResult> {
+        unsupported(Verb::Grep, "run `grep` instead")
+    }
+
+    async fn fingerprint(&self, _ctx: &Ctx, _request: FingerprintRequest) -> Result<Fingerprint> {
+        unsupported(Verb::Fingerprint, "run `git status` instead")
+    }
+
+    async fn exec(&self, ctx: &Ctx, request: ExecRequest) -> Result<Execution> {
+        self.open(Verb::Exec)?;
+        if request.track.is_some() {
+            return unsupported(
+                Verb::Exec,
+                "changes are not tracked here; leave `track` out",
+            );
+        }
+        let directory = self
+            .directory(ctx, Verb::Exec, &request.process.cwd)
+            .await?;
+        self.processes.exec(ctx, request, directory)
+    }
+
+    async fn spawn(&self, ctx: &Ctx, request: SpawnRequest) -> Result<SpawnReceipt> {
+        self.open(Verb::Spawn)?;
+        let directory = self
+            .directory(ctx, Verb::Spawn, &request.process.cwd)
+            .await?;
+        self.processes.spawn(ctx, request, directory).await
+    }
+
+    async fn proc_read(&self, ctx: &Ctx, request: ProcReadRequest) -> Result<ProcChunk> {
+        self.open(Verb::ProcRead)?;
+        self.processes.proc_read(ctx, request).await
+    }
+
+    async fn proc_stdin(&self, ctx: &Ctx, request: ProcStdinRequest) -> Result<StdinReceipt> {
+        self.open(Verb::ProcStdin)?;
+        self.processes.proc_stdin(ctx, request).await
+    }
+
+    async fn proc_stop(&self, ctx: &Ctx, request: ProcStopRequest) -> Result<StopReceipt> {
+        self.open(Verb::ProcStop)?;
+        self.processes.proc_stop(ctx, request).await
+    }
+
+    async fn push_tree(&self, _ctx: &Ctx, _request: PushRequest) -> Result<PushReceipt> {
+        unsupported(Verb::PushTree, "write the files one by one instead")
+    }
+
+    async fn pull_tree(&self, _ctx: &Ctx, _request: PullRequest) -> Result<Pull> {
+        unsupported(Verb::PullTree, "read the files one by one instead")
+    }
+}

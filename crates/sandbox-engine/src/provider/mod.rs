@@ -1,0 +1,319 @@
+//! Sandboxes on this machine, made of a directory that is already there.
+//!
+//! **Invariants.**
+//! - What a policy requires and cannot be had is refused before anything exists (`policy`).
+//! - The directory is the caller's. It is never removed, whatever a release asks for.
+//! - A sandbox that is acquired again under its id is another life of it, with a higher generation,
+//!   even if this process was another one meanwhile.
+
+mod policy;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use async_trait::async_trait;
+use sandbox_core::{
+    AcquireSpec, Capability, Closed, Ctx, Descriptor, Disposition, EnvChange, EnvInherit, Error,
+    ErrorKind, Generation, Grade, MountAccess, Network, Platform, Probe, Provider, ProviderInfo,
+    ReleaseReceipt, Restriction, Result, Sandbox, SandboxEntry, SandboxId, SandboxPath,
+    SandboxState, TemplateReceipt, TemplateSpec, Update, Verb,
+};
+
+use self::policy::Plan;
+use crate::engine::{self, Engine};
+use crate::file::call::{self, Interrupt};
+use crate::process::Processes;
+use crate::process::environment::Environment;
+use crate::root::Roots;
+use crate::supervisor::{Pool, PoolOptions};
+
+/// Variables that concern the provider's own start and are nobody else's business.
+const OWN_VARIABLES: [&str; 2] = ["SPP_HOST", "SPP_HOST_PID"];
+/// Shells for command lines, best first.
+const SHELLS: [&str; 4] = ["/bin/bash", "/usr/bin/bash", "/bin/sh", "/usr/bin/sh"];
+
+/// Who a provider says it is, and its defaults.
+#[derive(Clone, Debug)]
+pub struct ProviderOptions {
+    /// Its short name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// The location that descriptors name.
+    pub location: String,
+    /// What of this process's environment is inherited where the policy does not say.
+    pub inherit: EnvInherit,
+    /// What to know about every sandbox of it, each in one sentence.
+    pub notes: Vec<String>,
+}
+
+/// Gives out sandboxes on this machine. See the [module](self).
+///
+/// Belongs to the runtime on which the first sandbox is acquired.
+#[derive(Debug)]
+pub struct EngineProvider {
+    info: Arc<ProviderInfo>,
+    options: ProviderOptions,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Who starts what runs; made with the first sandbox.
+    pool: Option<Pool>,
+    living: HashMap<SandboxId, Living>,
+    /// The last generation given out.
+    generation: u64,
+}
+
+#[derive(Debug)]
+struct Living {
+    spec: AcquireSpec,
+    engine: Arc<Engine>,
+}
+
+impl EngineProvider {
+    /// A provider without sandboxes.
+    #[must_use]
+    pub fn new(options: ProviderOptions) -> Self {
+        let own = [Capability::Probe, Capability::List];
+        let info = ProviderInfo {
+            name: options.name.clone(),
+            version: options.version.clone(),
+            capabilities: engine::capabilities().iter().chain(own).collect(),
+        };
+        Self {
+            info: Arc::new(info),
+            options,
+            state: Mutex::default(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing that runs under the lock leaves it half-changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The living sandbox of this id, if it was made for an equal spec.
+    fn living(&self, spec: &AcquireSpec) -> Result<Option<Arc<Engine>>> {
+        match self.state().living.get(&spec.id) {
+            None => Ok(None),
+            Some(living) if living.spec == *spec => Ok(Some(Arc::clone(&living.engine))),
+            Some(_) => Err(Error::refused(Verb::Acquire, ErrorKind::Conflict)
+                .on(&spec.id)
+                .detail(
+                    "the id is in use with another spec; release it first, or choose another id",
+                )),
+        }
+    }
+
+    fn descriptor(&self, spec: &AcquireSpec, prepared: &Prepared, generation: u64) -> Descriptor {
+        Descriptor {
+            location: self.options.location.clone(),
+            provider: self.info.name.clone(),
+            id: spec.id.clone(),
+            generation: Generation(generation),
+            platform: Platform {
+                os: std::env::consts::OS.into(),
+                arch: std::env::consts::ARCH.into(),
+            },
+            root: prepared.roots.workspace().clone(),
+            home: prepared.environment.get(b"HOME").and_then(absolute),
+            shell: prepared.shell.clone(),
+            network: Network::Open,
+            guarantees: Restriction::ALL
+                .map(|restriction| (restriction, Grade::Unavailable))
+                .into(),
+            limits: prepared.plan.reports.clone(),
+            capabilities: self.info.capabilities.clone(),
+            notes: self.options.notes.clone(),
+        }
+    }
+
+    /// Makes the sandbox that was prepared, unless somebody made one of this id meanwhile.
+    fn make(&self, spec: &AcquireSpec, prepared: Prepared) -> Result<Arc<Engine>> {
+        if let Some(engine) = self.living(spec)? {
+            return Ok(engine);
+        }
+        let mut state = self.state();
+        let pool = match &state.pool {
+            Some(pool) => pool.clone(),
+            None => {
+                let pool = Pool::new(PoolOptions::default()).map_err(|error| {
+                    Error::refused(Verb::Acquire, ErrorKind::ProviderUnavailable)
+                        .on(&spec.id)
+                        .detail("no process can be made that would watch over commands; see the limits of this user")
+                        .caused_by(error)
+                })?;
+                state.pool.insert(pool).clone()
+            }
+        };
+        // The clock makes a life of this process later than any of one before; counting makes two of
+        // this process differ.
+        let clock = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_micros();
+        let generation = u64::try_from(clock).unwrap_or(0).max(state.generation + 1);
+        state.generation = generation;
+        let descriptor = self.descriptor(spec, &prepared, generation);
+        let processes = Processes::new(pool, prepared.plan.settings(prepared.environment));
+        let engine = Arc::new(Engine::new(descriptor, prepared.roots, processes));
+        let living = Living {
+            spec: spec.clone(),
+            engine: Arc::clone(&engine),
+        };
+        state.living.insert(spec.id.clone(), living);
+        Ok(engine)
+    }
+
+    /// Everything that can fail about a spec, without making anything.
+    async fn prepare_spec(&self, ctx: &Ctx, verb: Verb, spec: &AcquireSpec) -> Result<Prepared> {
+        let plan = Plan::of(&self.options.location, spec).map_err(|error| error.with_verb(verb))?;
+        let mut env = spec.policy.env.clone();
+        env.changes
+            .splice(0..0, OWN_VARIABLES.map(EnvChange::remove));
+        let environment = Environment::of_policy(verb, &env, &self.options.inherit)?;
+        let directory = PathBuf::from(spec.root.as_deref().unwrap_or("."));
+        let mounts = plan.roots.clone();
+        // A disk that is asked may be slow, or a network away.
+        call::blocking(ctx, verb, Interrupt::Abandon, move |_| {
+            let roots = open_roots(&directory, &mounts).map_err(|error| error.with_verb(verb))?;
+            let shell = SHELLS
+                .into_iter()
+                .find(|shell| is_program(Path::new(shell)));
+            let shell = shell.and_then(|shell| SandboxPath::parse(shell).ok());
+            Ok(Prepared {
+                plan,
+                environment,
+                roots,
+                shell,
+            })
+        })
+        .await
+    }
+}
+
+/// A spec that would work.
+struct Prepared {
+    plan: Plan,
+    environment: Environment,
+    roots: Roots,
+    shell: Option<SandboxPath>,
+}
+
+#[async_trait]
+impl Provider for EngineProvider {
+    fn info(&self) -> Arc<ProviderInfo> {
+        Arc::clone(&self.info)
+    }
+
+    async fn probe(&self, ctx: &Ctx, spec: &AcquireSpec) -> Result<Probe> {
+        match self.prepare_spec(ctx, Verb::Probe, spec).await {
+            Ok(_) => Ok(Probe::Works {
+                notes: self.options.notes.clone(),
+            }),
+            Err(error) if error.is_verdict() => Ok(Probe::Fails {
+                reason: format!("{} {}", error.subject(), error.kind())
+                    .trim()
+                    .to_owned(),
+                remedy: error.detail_text().to_owned(),
+            }),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn acquire(&self, ctx: &Ctx, spec: &AcquireSpec) -> Result<Arc<dyn Sandbox>> {
+        if let Some(engine) = self.living(spec)? {
+            return Ok(engine);
+        }
+        let prepared = self.prepare_spec(ctx, Verb::Acquire, spec).await?;
+        Ok(self.make(spec, prepared)?)
+    }
+
+    async fn attach(&self, _ctx: &Ctx, state: &SandboxState) -> Result<Arc<dyn Sandbox>> {
+        Err(unsupported(
+            Verb::Attach,
+            "a sandbox here ends with its connection; acquire it again",
+        )
+        .on(&state.id))
+    }
+
+    async fn release(
+        &self,
+        _ctx: &Ctx,
+        id: &SandboxId,
+        _disposition: Disposition,
+    ) -> Result<ReleaseReceipt> {
+        let living = self.state().living.remove(id);
+        let existed = living.is_some();
+        if let Some(Living { engine, .. }) = living {
+            engine.close(Closed::Released).await;
+        }
+        // The directory was there before, so that keeping it is all that is ever done.
+        Ok(ReleaseReceipt {
+            existed,
+            disposition: Disposition::Keep,
+        })
+    }
+
+    async fn list(&self, _ctx: &Ctx) -> Result<Vec<SandboxEntry>> {
+        let entry = |(id, living): (&SandboxId, &Living)| SandboxEntry {
+            id: id.clone(),
+            labels: living.spec.labels.clone(),
+            running: true,
+        };
+        let entries: BTreeMap<_, _> = self
+            .state()
+            .living
+            .iter()
+            .map(entry)
+            .map(|entry| (entry.id.clone(), entry))
+            .collect();
+        Ok(entries.into_values().collect())
+    }
+
+    async fn prepare(&self, _ctx: &Ctx, template: &TemplateSpec) -> Result<TemplateReceipt> {
+        Err(unsupported(
+            Verb::Prepare,
+            "a sandbox here is a directory that is there; name it as the root",
+        )
+        .on(&template.name))
+    }
+
+    async fn update(&self, _ctx: &Ctx, id: &SandboxId, _update: &Update) -> Result<()> {
+        Err(unsupported(
+            Verb::Update,
+            "release the sandbox and acquire it with the new policy",
+        )
+        .on(id))
+    }
+}
+
+fn unsupported(verb: Verb, instead: &str) -> Error {
+    Error::refused(verb, ErrorKind::Unsupported).detail(instead)
+}
+
+fn open_roots(directory: &Path, mounts: &[PathBuf]) -> Result<Roots> {
+    let mut roots = Roots::new(directory, MountAccess::ReadWrite)?;
+    for mount in mounts {
+        roots.add(mount, MountAccess::ReadWrite)?;
+    }
+    // Held as a place, which needs no right at all; what is wanted is to enter it.
+    roots
+        .open_dir(Verb::Acquire, &SandboxPath::root())
+        .map_err(|error| error.on(directory.display()))?;
+    Ok(roots)
+}
+
+fn absolute(path: &[u8]) -> Option<SandboxPath> {
+    SandboxPath::parse(path)
+        .ok()
+        .filter(SandboxPath::is_absolute)
+}
+
+fn is_program(path: &Path) -> bool {
+    path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+}
