@@ -1,0 +1,1 @@
+//! Sandboxes that are wrong in exactly one way.

@@ -1,0 +1,224 @@
+//! How a check gets its sandbox, and what it may see of it from outside.
+//!
+//! A [`Harness`] opens a fresh sandbox with an empty workspace for each check and ends it after.
+//! Where the workspace is a directory of the machine that the tests run on, it also hands out an
+//! [`Outside`]: a directory beside the workspace with something in it that no sandbox may touch. A
+//! right error over a wrong effect is still an escape, and only somebody outside can see it.
+//!
+//! **Invariant:** what stands outside is made anew for each sandbox, so a difference is that
+//! sandbox's doing.
+//!
+//! Not here: starting a provider's executable, which is `sandbox_host`'s one door. Whoever has a
+//! [`Provider`], however it is reached, has what a harness needs.
+
+use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use sandbox_core::{AcquireSpec, Ctx, Disposition, Provider, Sandbox, SandboxId};
+
+use crate::check::Failure;
+
+/// Opens a fresh sandbox for each check.
+#[async_trait]
+pub trait Harness: Send + Sync {
+    /// Opens a sandbox whose workspace is empty.
+    ///
+    /// # Errors
+    ///
+    /// It could not be opened; the check fails.
+    async fn open(&self) -> Result<Place, Failure>;
+
+    /// Ends the sandbox, which the check may have released already.
+    ///
+    /// # Errors
+    ///
+    /// It could not be ended; the check fails.
+    async fn close(&self, place: Place) -> Result<(), Failure>;
+}
+
+/// A fresh sandbox and what is around it.
+pub struct Place {
+    /// Where it comes from.
+    pub provider: Arc<dyn Provider>,
+    /// What it was acquired with.
+    pub spec: AcquireSpec,
+    /// The sandbox.
+    pub sandbox: Arc<dyn Sandbox>,
+    /// What lies beside it, if the harness can look there.
+    pub outside: Option<Outside>,
+}
+
+/// A directory beside a workspace, as seen from the machine that the tests run on.
+#[derive(Debug)]
+pub struct Outside {
+    workspace: PathBuf,
+    directory: PathBuf,
+}
+
+/// The name of the file that stands outside.
+pub const CANARY: &str = "canary";
+/// The content of the file that stands outside.
+pub const CANARY_CONTENT: &str = "what stands outside\n";
+
+impl Outside {
+    /// Prepares `directory`, which must be empty and must not lie in `workspace`.
+    ///
+    /// # Errors
+    ///
+    /// The canary could not be put there.
+    pub fn prepare(workspace: PathBuf, directory: PathBuf) -> std::io::Result<Self> {
+        std::fs::write(directory.join(CANARY), CANARY_CONTENT)?;
+        Ok(Self {
+            workspace,
+            directory,
+        })
+    }
+
+    /// The workspace on this machine.
+    #[must_use]
+    pub fn workspace(&self) -> &Path {
+        &self.workspace
+    }
+
+    /// The directory beside it.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Makes a link in the workspace to the directory outside, or to `entry` in it.
+    ///
+    /// # Errors
+    ///
+    /// The link could not be made.
+    pub fn link_to_outside(&self, name: &str, entry: Option<&str>) -> Result<(), Failure> {
+        let target = entry.map_or_else(
+            || self.directory.clone(),
+            |entry| self.directory.join(entry),
+        );
+        std::os::unix::fs::symlink(target, self.workspace.join(name))
+            .map_err(|error| Failure::new(format_args!("cannot plant the link {name}: {error}")))
+    }
+
+    /// Everything outside: path, permission bits and content of each entry. Two equal maps mean
+    /// that nothing was touched.
+    ///
+    /// # Errors
+    ///
+    /// The directory could not be read.
+    pub fn entries(&self) -> Result<BTreeMap<PathBuf, (u32, Vec<u8>)>, Failure> {
+        let mut entries = BTreeMap::new();
+        look(&self.directory, &mut entries)
+            .map_err(|error| Failure::new(format_args!("cannot look outside: {error}")))?;
+        Ok(entries)
+    }
+}
+
+fn look(directory: &Path, entries: &mut BTreeMap<PathBuf, (u32, Vec<u8>)>) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(directory)? {
+        let path = entry?.path();
+        let metadata = std::fs::symlink_metadata(&path)?;
+        let content = if metadata.is_file() {
+            std::fs::read(&path)?
+        } else if metadata.is_symlink() {
+            std::fs::read_link(&path)?.as_os_str().as_bytes().to_vec()
+        } else {
+            Vec::new()
+        };
+        if metadata.is_dir() {
+            look(&path, entries)?;
+        }
+        entries.insert(path, (metadata.permissions().mode(), content));
+    }
+    Ok(())
+}
+
+/// Sandboxes whose workspaces are directories of this machine: each gets a new one under the
+/// directory for temporary files, removed when the sandbox is closed.
+pub struct OnThisMachine {
+    provider: Arc<dyn Provider>,
+    keep: std::sync::Mutex<BTreeMap<SandboxId, tempfile::TempDir>>,
+}
+
+impl OnThisMachine {
+    /// Sandboxes of `provider`, whose specs name a directory as their root.
+    #[must_use]
+    pub fn new(provider: Arc<dyn Provider>) -> Self {
+        Self {
+            provider,
+            keep: std::sync::Mutex::default(),
+        }
+    }
+
+    fn prepare(&self, id: &SandboxId) -> std::io::Result<Outside> {
+        let base = tempfile::Builder::new().prefix("conformance-").tempdir()?;
+        // The kernel's spelling: a workspace that is reached through a link has two names.
+        let real = base.path().canonicalize()?;
+        let (workspace, directory) = (real.join("workspace"), real.join("outside"));
+        std::fs::create_dir(&workspace)?;
+        std::fs::create_dir(&directory)?;
+        self.lock().insert(id.clone(), base);
+        Outside::prepare(workspace, directory)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<SandboxId, tempfile::TempDir>> {
+        self.keep
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// An id that no other sandbox of this run has.
+pub(crate) fn fresh_id() -> SandboxId {
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    SandboxId::new(format!("conformance-{}-{number}", std::process::id()))
+        .expect("digits and dashes make an id")
+}
+
+#[async_trait]
+impl Harness for OnThisMachine {
+    async fn open(&self) -> Result<Place, Failure> {
+        let id = fresh_id();
+        let outside = self
+            .prepare(&id)
+            .map_err(|error| Failure::new(format_args!("cannot prepare a workspace: {error}")))?;
+        let mut spec = AcquireSpec::new(id);
+        spec.root = Some(
+            outside
+                .workspace()
+                .to_str()
+                .ok_or_else(|| Failure::new("the directory for temporary files is not UTF-8"))?
+                .to_owned(),
+        );
+        let sandbox = self.provider.acquire(&Ctx::new(), &spec).await?;
+        Ok(Place {
+            provider: Arc::clone(&self.provider),
+            spec,
+            sandbox,
+            outside: Some(outside),
+        })
+    }
+
+    async fn close(&self, place: Place) -> Result<(), Failure> {
+        let id = &place.spec.id;
+        let released = place
+            .provider
+            .release(&Ctx::new(), id, Disposition::Destroy)
+            .await;
+        let directory = self.lock().remove(id);
+        released?;
+        if let Some(directory) = directory {
+            directory.close().map_err(|error| {
+                Failure::new(format_args!("cannot remove the workspace: {error}"))
+            })?;
+        }
+        Ok(())
+    }
+}
