@@ -1,0 +1,215 @@
+//! The envelope of a message: is it a request, a notification or a response, and of which id.
+//!
+//! Parameters and results stay raw text here, borrowed from the line, until somebody who knows the
+//! method asks for them with [`params`] or [`result`].
+
+use std::borrow::Cow;
+
+use sandbox_core::{Error, ErrorKind, Result, Verb};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+use crate::message::{Notification, Request};
+
+/// A message whose parts are still raw.
+#[derive(Debug, Deserialize)]
+pub struct Envelope<'a> {
+    /// `2.0`; some peers leave it out.
+    #[serde(borrow, default)]
+    pub jsonrpc: Option<Cow<'a, str>>,
+    /// The id, in a request or a response.
+    #[serde(borrow, default)]
+    pub id: Option<Id<'a>>,
+    /// The method, in a request or a notification.
+    #[serde(borrow, default)]
+    pub method: Option<Cow<'a, str>>,
+    /// The parameters.
+    #[serde(borrow, default)]
+    pub params: Option<&'a RawValue>,
+    /// The result, in a response.
+    #[serde(borrow, default)]
+    pub result: Option<&'a RawValue>,
+    /// The error, in a response.
+    #[serde(borrow, default)]
+    pub error: Option<&'a RawValue>,
+}
+
+impl<'a> Envelope<'a> {
+    /// Reads the envelope of a line.
+    ///
+    /// # Errors
+    ///
+    /// What the JSON parser says: the line is no JSON object, or not UTF-8.
+    pub fn parse(line: &'a [u8]) -> serde_json::Result<Self> {
+        serde_json::from_slice(line)
+    }
+}
+
+/// An id, as a peer may spell it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum Id<'a> {
+    /// An integer: the only form that this protocol uses.
+    Number(u64),
+    /// A string.
+    #[serde(borrow)]
+    Text(Cow<'a, str>),
+    /// Something else: negative, fractional, an object.
+    Other(serde_json::Value),
+}
+
+/// Finds the id in the first bytes of a message that is too long to be read.
+///
+/// Only a number in a member `id` of the outermost object counts; an `id` inside the parameters does
+/// not.
+#[must_use]
+pub fn id_in_prefix(prefix: &[u8]) -> Option<u64> {
+    let mut depth = 0u32;
+    let mut at = 0;
+    while let Some(&byte) = prefix.get(at) {
+        at += 1;
+        match byte {
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.checked_sub(1)?,
+            b'"' => {
+                let begin = at;
+                let mut escaped = false;
+                loop {
+                    match *prefix.get(at)? {
+                        _ if escaped => escaped = false,
+                        b'\\' => escaped = true,
+                        b'"' => break,
+                        _ => {}
+                    }
+                    at += 1;
+                }
+                let is_id = depth == 1 && &prefix[begin..at] == b"id";
+                at += 1;
+                if let (true, Some(value)) =
+                    (is_id, prefix[at..].trim_ascii_start().strip_prefix(b":"))
+                {
+                    let value = value.trim_ascii_start();
+                    let digits = value
+                        .iter()
+                        .take_while(|byte| byte.is_ascii_digit())
+                        .count();
+                    // A number that the prefix cuts off would be another number.
+                    value
+                        .get(digits)
+                        .filter(|byte| matches!(byte, b',' | b'}' | b' '))?;
+                    return std::str::from_utf8(&value[..digits]).ok()?.parse().ok();
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Reads the parameters of a request. Absent parameters are an empty object.
+///
+/// # Errors
+///
+/// `InvalidArgument`, naming the member that is wrong, with no effect.
+pub fn params<T: Request>(raw: Option<&str>) -> Result<T> {
+    let verb = verb_of(T::METHOD);
+    read(raw.unwrap_or("{}"))
+        .map_err(|detail| Error::refused(verb, ErrorKind::InvalidArgument).detail(detail))
+}
+
+/// Reads the result of a request of type `T`.
+///
+/// # Errors
+///
+/// `Protocol`, naming the member that is wrong. The verb was done, so its effect is unknown.
+pub fn result<T: Request>(raw: &str) -> Result<T::Result> {
+    let verb = verb_of(T::METHOD);
+    read(raw).map_err(|detail| {
+        Error::new(verb, ErrorKind::Protocol)
+            .detail(format_args!("the provider's answer is malformed: {detail}"))
+    })
+}
+
+/// Appends the line of a notification.
+pub fn write_notification<T: Notification>(out: &mut Vec<u8>, params: &T) {
+    #[derive(serde::Serialize)]
+    struct Message<'a, T> {
+        jsonrpc: &'static str,
+        method: &'static str,
+        params: &'a T,
+    }
+    let message = Message {
+        jsonrpc: "2.0",
+        method: T::METHOD,
+        params,
+    };
+    serde_json::to_writer(&mut *out, &message)
+        .expect("our own messages have string keys, and memory does not fail");
+    out.push(b'\n');
+}
+
+/// The verb of a method, for errors. `ping` has none of its own and counts as a part of the handshake.
+fn verb_of(method: &str) -> Verb {
+    crate::method::verb(method).unwrap_or(Verb::Initialize)
+}
+
+fn read<T: DeserializeOwned>(raw: &str) -> std::result::Result<T, String> {
+    serde_json::from_str(raw).map_err(|error| {
+        // Read once more to learn where: following the path slows the good case down.
+        let deserializer = &mut serde_json::Deserializer::from_str(raw);
+        match serde_path_to_error::deserialize::<_, T>(deserializer) {
+            Err(located) if located.path().iter().next().is_some() => {
+                format!(
+                    "member `{}`: {}",
+                    located.path(),
+                    strip_position(located.inner())
+                )
+            }
+            _ => strip_position(&error),
+        }
+    })
+}
+
+/// The position counts from the start of the parameters, which nobody can look up.
+fn strip_position(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match text.rfind(" at line ") {
+        Some(end) => text[..end].to_owned(),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::file::ReadParams;
+
+    #[test]
+    fn the_id_of_an_over_long_line_is_found_only_where_it_is_the_messages_own() {
+        let check = |text: &str, id| assert_eq!(id_in_prefix(text.as_bytes()), id, "{text}");
+        check(r#"{"jsonrpc":"2.0","id":17,"result":{"te"#, Some(17));
+        check(r#"{ "id" : 17 , "result":{"te"#, Some(17));
+        check(r#"{"result":{"id":5,"x":["#, None);
+        check(r#"{"method":"\"id\":3,","id":4,"#, Some(4));
+        check(r#"{"id":17"#, None);
+        check(r#"{"id":"17","#, None);
+        check(r#"]]]"#, None);
+        check(r#"{"method":"id","params":1,"id":8}"#, Some(8));
+    }
+
+    #[test]
+    fn a_wrong_member_is_named_with_its_path() {
+        let raw = r#"{"sandbox":"a","generation":1,"path":"x","range":{"bytes":{"offset":-1,"length":2}}}"#;
+        let error = params::<ReadParams>(Some(raw)).expect_err("the offset is negative");
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(
+            error
+                .detail_text()
+                .starts_with("member `range.bytes.offset`: invalid value: integer `-1`"),
+            "{error}"
+        );
+        let error = params::<ReadParams>(None).expect_err("nothing is there");
+        assert_eq!(error.detail_text(), "missing field `sandbox`");
+    }
+}

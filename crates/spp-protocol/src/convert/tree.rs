@@ -1,0 +1,212 @@
+//! The verbs that move trees.
+
+use bytes::Bytes;
+use sandbox_core::file::EntryKind;
+use sandbox_core::transfer as core;
+use sandbox_core::{ByteStream, Result, Verb};
+
+use super::value::{Inlet, Outlet, digest, encode_path, mode, path};
+use super::{Invalid, Mirror, Target, Within, each, mirror};
+use crate::message::search::Scope;
+use crate::message::tree as wire;
+use crate::message::value::{ByteField, StreamId};
+
+mirror! {
+    wire::Compression = core::Compression { None, Gzip }
+}
+
+impl wire::PushTreeParams {
+    /// The wire form; the caller sends `request.archive` on stream `archive`. A base that does not
+    /// fit the line goes to `outlet`, a resulting manifest comes on stream `manifest`.
+    #[must_use]
+    pub fn encode(
+        target: &Target,
+        request: &core::PushRequest,
+        archive: StreamId,
+        manifest: Option<StreamId>,
+        outlet: &mut Outlet,
+    ) -> Self {
+        Self {
+            sandbox: target.sandbox.to_string(),
+            generation: target.generation.0,
+            destination: encode_path(&request.destination),
+            archive,
+            compression: request.compression.into(),
+            base: request
+                .base
+                .as_ref()
+                .map(|base| encode_manifest(base, outlet)),
+            removed: request.removed.iter().map(encode_path).collect(),
+            manifest,
+            meta: target.meta.clone(),
+        }
+    }
+
+    /// The request; `archive` is what comes on its stream.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument`, naming the member.
+    pub fn decode(self, archive: ByteStream, inlet: &mut Inlet) -> Result<core::PushRequest> {
+        let request = || {
+            let base = self.base.map(|base| decode_manifest(base, inlet));
+            let base = base.transpose().within("base")?;
+            inlet.finish()?;
+            Ok(core::PushRequest {
+                destination: path(self.destination).within("destination")?,
+                archive,
+                compression: self.compression.decode().within("compression")?,
+                base,
+                removed: each(self.removed, "removed", path)?,
+            })
+        };
+        request().map_err(|invalid: Invalid| invalid.refuse(Verb::PushTree))
+    }
+}
+
+impl wire::PushTreeResult {
+    /// The wire form.
+    #[must_use]
+    pub fn encode(receipt: &core::PushReceipt, outlet: &mut Outlet) -> Self {
+        Self {
+            applied: receipt.applied,
+            removed: receipt.removed,
+            bytes: receipt.bytes,
+            manifest: encode_manifest(&receipt.manifest, outlet),
+        }
+    }
+
+    /// The receipt.
+    ///
+    /// # Errors
+    ///
+    /// `Protocol`, naming the member.
+    pub fn decode(self, inlet: &mut Inlet) -> Result<core::PushReceipt> {
+        let manifest = decode_manifest(self.manifest, inlet)
+            .and_then(|manifest| inlet.finish().map(|()| manifest))
+            .within("manifest");
+        Ok(core::PushReceipt {
+            applied: self.applied,
+            removed: self.removed,
+            bytes: self.bytes,
+            manifest: manifest.map_err(|invalid| invalid.broken(Verb::PushTree))?,
+        })
+    }
+}
+
+impl wire::PullTreeParams {
+    /// The wire form; the archive comes on stream `archive`. A base that does not fit the line goes
+    /// to `outlet`, a resulting manifest comes on stream `manifest`.
+    #[must_use]
+    pub fn encode(
+        target: &Target,
+        request: &core::PullRequest,
+        archive: StreamId,
+        manifest: Option<StreamId>,
+        outlet: &mut Outlet,
+    ) -> Self {
+        Self {
+            sandbox: target.sandbox.to_string(),
+            generation: target.generation.0,
+            scopes: request.scopes.iter().map(Scope::encode).collect(),
+            compression: request.compression.into(),
+            base: request
+                .base
+                .as_ref()
+                .map(|base| encode_manifest(base, outlet)),
+            archive,
+            manifest,
+            meta: target.meta.clone(),
+        }
+    }
+
+    /// The request.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument`, naming the member.
+    pub fn decode(self, inlet: &mut Inlet) -> Result<core::PullRequest> {
+        let request = || {
+            let base = self.base.map(|base| decode_manifest(base, inlet));
+            let base = base.transpose().within("base")?;
+            inlet.finish()?;
+            Ok(core::PullRequest {
+                scopes: each(self.scopes, "scopes", Scope::decode)?,
+                compression: self.compression.decode().within("compression")?,
+                base,
+            })
+        };
+        request().map_err(|invalid: Invalid| invalid.refuse(Verb::PullTree))
+    }
+}
+
+impl wire::PullTreeResult {
+    /// The wire form.
+    #[must_use]
+    pub fn encode(receipt: &core::PullReceipt, outlet: &mut Outlet) -> Self {
+        Self {
+            entries: receipt.entries,
+            removed: receipt.removed.iter().map(encode_path).collect(),
+            manifest: encode_manifest(&receipt.manifest, outlet),
+        }
+    }
+
+    /// The receipt.
+    ///
+    /// # Errors
+    ///
+    /// `Protocol`, naming the member.
+    pub fn decode(self, inlet: &mut Inlet) -> Result<core::PullReceipt> {
+        let receipt = || {
+            let manifest = decode_manifest(self.manifest, inlet).within("manifest")?;
+            inlet.finish()?;
+            Ok(core::PullReceipt {
+                entries: self.entries,
+                removed: each(self.removed, "removed", path)?,
+                manifest,
+            })
+        };
+        receipt().map_err(|invalid: Invalid| invalid.broken(Verb::PullTree))
+    }
+}
+
+fn encode_manifest(manifest: &core::Manifest, outlet: &mut Outlet) -> ByteField {
+    let mut lines = Vec::with_capacity(128 * manifest.entries.len());
+    for entry in &manifest.entries {
+        let entry = wire::ManifestEntry {
+            path: encode_path(&entry.path),
+            kind: entry.kind.into(),
+            mode: entry.mode,
+            size: entry.size,
+            digest: entry.digest.map(|digest| digest.to_string()),
+        };
+        serde_json::to_writer(&mut lines, &entry)
+            .expect("our own messages have string keys, and memory does not fail");
+        lines.push(b'\n');
+    }
+    outlet.field(Bytes::from(lines))
+}
+
+fn decode_manifest(field: ByteField, inlet: &mut Inlet) -> Result<core::Manifest, Invalid> {
+    let bytes = inlet.take(field)?;
+    let lines: Vec<&[u8]> = bytes
+        .split(|&byte| byte == b'\n')
+        .filter(|line| !line.is_empty())
+        .collect();
+    let entries = each(lines, "", |line| {
+        let entry: wire::ManifestEntry = serde_json::from_slice(line).map_err(Invalid::new)?;
+        Ok(core::ManifestEntry {
+            path: path(entry.path).within("path")?,
+            kind: entry.kind.decode_or(EntryKind::Special),
+            mode: mode(entry.mode).within("mode")?,
+            size: entry.size,
+            digest: entry
+                .digest
+                .as_deref()
+                .map(digest)
+                .transpose()
+                .within("digest")?,
+        })
+    })?;
+    Ok(core::Manifest { entries })
+}
