@@ -1,0 +1,280 @@
+//! Streams that this side sends: data under byte credit.
+//!
+//! A [`Sender`] may have at most the receiver's stream window outstanding, and all senders of a
+//! connection together at most its connection window; then it waits until the receiver gives some
+//! back. Waiting is the back-pressure: whoever feeds the stream is not asked for more meanwhile.
+//!
+//! **Invariants.** What a chunk costs is its length plus [`CHUNK_OVERHEAD_BYTES`]. When a stream ends, what
+//! was outstanding on it returns to the connection window, here and at the receiver, without a
+//! message. Credit for a stream that has ended is ignored, and credit beyond what is outstanding
+//! is not believed.
+//!
+//! Not here: when a stream ends. Whoever owns the [`Sender`] says so by a message of its own.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use sandbox_core::output::incomplete_end;
+use spp_protocol::codec::write_stream_data;
+use spp_protocol::limits::{CHUNK_OVERHEAD_BYTES, Window};
+use spp_protocol::message::value::StreamId;
+use tokio::sync::Notify;
+
+use crate::CHUNK_BYTES;
+use crate::lane::{Lanes, lock};
+
+/// The sending half of all streams of a connection. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Senders(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    lanes: Lanes,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    window: Window,
+    outstanding: u64,
+    streams: HashMap<u64, Arc<Mutex<Stream>>>,
+    /// Senders that wait because the connection window is used up.
+    starved: Vec<Arc<Notify>>,
+    closed: bool,
+}
+
+#[derive(Debug)]
+struct Stream {
+    outstanding: u64,
+    stopped: bool,
+    wake: Arc<Notify>,
+}
+
+/// Why no more can be sent on a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendEnd {
+    /// The receiver wants no more.
+    Stopped,
+    /// The connection is gone.
+    Closed,
+}
+
+/// The id is in use by another stream of the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdInUse;
+
+impl Senders {
+    /// No streams yet; `window` are the receiver's.
+    #[must_use]
+    pub fn new(lanes: Lanes, window: Window) -> Self {
+        Self(Arc::new(Inner {
+            lanes,
+            state: Mutex::new(State {
+                window,
+                outstanding: 0,
+                streams: HashMap::new(),
+                starved: Vec::new(),
+                closed: false,
+            }),
+        }))
+    }
+
+    /// Replaces the window, once the receiver has said what they are.
+    pub fn set_window(&self, window: Window) {
+        lock(&self.0.state).window = window;
+    }
+
+    /// Starts a stream.
+    ///
+    /// # Errors
+    ///
+    /// [`IdInUse`].
+    pub fn open(&self, id: u64) -> Result<Sender, IdInUse> {
+        let mut state = lock(&self.0.state);
+        if state.streams.contains_key(&id) {
+            return Err(IdInUse);
+        }
+        let wake = Arc::new(Notify::new());
+        let stream = Arc::new(Mutex::new(Stream {
+            outstanding: 0,
+            stopped: false,
+            wake: Arc::clone(&wake),
+        }));
+        state.streams.insert(id, Arc::clone(&stream));
+        let largest = state.window.stream.saturating_sub(CHUNK_OVERHEAD_BYTES);
+        drop(state);
+        Ok(Sender {
+            senders: self.clone(),
+            id,
+            stream,
+            wake,
+            largest: usize::try_from(largest)
+                .unwrap_or(CHUNK_BYTES)
+                .clamp(1, CHUNK_BYTES),
+            seq: 0,
+            offset: 0,
+        })
+    }
+
+    /// The receiver gives back `bytes` of credit.
+    pub fn credit(&self, id: u64, bytes: u64) {
+        let mut state = lock(&self.0.state);
+        let Some(stream) = state.streams.get(&id).cloned() else {
+            return;
+        };
+        let mut stream = lock(&stream);
+        let bytes = bytes.min(stream.outstanding);
+        stream.outstanding -= bytes;
+        stream.wake.notify_one();
+        state.release(bytes);
+    }
+
+    /// The receiver wants no more of a stream.
+    pub fn stop(&self, id: u64) {
+        if let Some(stream) = lock(&self.0.state).streams.get(&id) {
+            let mut stream = lock(stream);
+            stream.stopped = true;
+            stream.wake.notify_one();
+        }
+    }
+
+    /// The connection is gone: every sender ends.
+    pub fn close(&self) {
+        let mut state = lock(&self.0.state);
+        state.closed = true;
+        for stream in state.streams.values() {
+            lock(stream).wake.notify_one();
+        }
+        state.starved.drain(..).for_each(|wake| wake.notify_one());
+    }
+}
+
+impl State {
+    fn release(&mut self, bytes: u64) {
+        self.outstanding -= bytes;
+        if bytes > 0 {
+            self.starved.drain(..).for_each(|wake| wake.notify_one());
+        }
+    }
+}
+
+/// One stream. Dropping it gives its credit back to the connection.
+#[derive(Debug)]
+pub struct Sender {
+    senders: Senders,
+    id: u64,
+    stream: Arc<Mutex<Stream>>,
+    wake: Arc<Notify>,
+    largest: usize,
+    seq: u64,
+    offset: u64,
+}
+
+impl Sender {
+    /// Sends `bytes` in as many chunks as they need, and waits for credit and for the writer.
+    ///
+    /// # Errors
+    ///
+    /// [`SendEnd`]; how much was sent before is [`sent`](Self::sent).
+    pub async fn send(&mut self, mut bytes: Bytes) -> Result<(), SendEnd> {
+        while !bytes.is_empty() {
+            let chunk = bytes.split_to(self.chunk_of(&bytes));
+            self.reserve(chunk.len() as u64 + CHUNK_OVERHEAD_BYTES)
+                .await?;
+            let mut line = self.senders.0.lanes.buffer();
+            write_stream_data(&mut line, StreamId(self.id), self.seq, self.offset, &chunk);
+            if self.senders.0.lanes.data(line).await.is_err() {
+                return Err(SendEnd::Closed);
+            }
+            self.seq += 1;
+            self.offset += chunk.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Resolves when the receiver wants no more, or when the connection is gone.
+    pub async fn ended(&self) -> SendEnd {
+        loop {
+            if let Err(end) = self.check() {
+                return end;
+            }
+            self.wake.notified().await;
+        }
+    }
+
+    /// Bytes sent so far.
+    #[must_use]
+    pub fn sent(&self) -> u64 {
+        self.offset
+    }
+
+    /// The stream's id.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    fn check(&self) -> Result<(), SendEnd> {
+        if lock(&self.stream).stopped {
+            Err(SendEnd::Stopped)
+        } else if lock(&self.senders.0.state).closed {
+            Err(SendEnd::Closed)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// How much of `bytes` goes into the next chunk: text is not cut within a character, because a
+    /// torn one would make the codec fall back to base64.
+    fn chunk_of(&self, bytes: &Bytes) -> usize {
+        if bytes.len() <= self.largest {
+            return bytes.len();
+        }
+        let torn = incomplete_end(&bytes[..self.largest]);
+        if torn < self.largest {
+            self.largest - torn
+        } else {
+            self.largest
+        }
+    }
+
+    async fn reserve(&self, cost: u64) -> Result<(), SendEnd> {
+        loop {
+            if self.try_reserve(cost)? {
+                return Ok(());
+            }
+            self.wake.notified().await;
+        }
+    }
+
+    fn try_reserve(&self, cost: u64) -> Result<bool, SendEnd> {
+        let mut state = lock(&self.senders.0.state);
+        let mut stream = lock(&self.stream);
+        if stream.stopped {
+            return Err(SendEnd::Stopped);
+        }
+        if state.closed {
+            return Err(SendEnd::Closed);
+        }
+        if stream.outstanding + cost > state.window.stream {
+            return Ok(false);
+        }
+        if state.outstanding + cost > state.window.connection {
+            state.starved.push(Arc::clone(&self.wake));
+            return Ok(false);
+        }
+        stream.outstanding += cost;
+        state.outstanding += cost;
+        Ok(true)
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        let mut state = lock(&self.senders.0.state);
+        state.streams.remove(&self.id);
+        let outstanding = lock(&self.stream).outstanding;
+        state.release(outstanding);
+    }
+}

@@ -1,0 +1,309 @@
+//! What a line means, and who acts on it.
+//!
+//! Notifications act here, at once. Requests are checked, registered and handed to the method of
+//! their name. Whatever has an id is answered, and what has none never is: answers to garbage
+//! would be garbage to the peer, and start a storm between two programs that both answer it.
+
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use jsonrpsee::core::server::{ConnectionId, Extensions, MethodCallback, MethodResponse, Methods};
+use jsonrpsee::types::{ErrorObjectOwned, Params};
+use sandbox_core::{Error, ErrorKind, Verb};
+use serde_json::value::RawValue;
+use spp_link::{BULK_LINE, Fault};
+use spp_protocol::codec::{self, Envelope, Line, StreamChunk, id_in_prefix};
+use spp_protocol::message::Notification;
+use spp_protocol::message::stream::{Cancel, StreamCredit, StreamData, StreamEnd, StreamStop};
+
+use crate::call::{Call, Id};
+use crate::failure::{self, wire};
+use crate::session::{NotBegun, Session};
+
+/// What became of a line.
+pub(crate) enum Dispatch {
+    /// Nothing is left to do.
+    Done,
+    /// A request was begun; the future answers it.
+    Begun(Pin<Box<dyn Future<Output = ()> + Send>>),
+}
+
+/// Methods that may begin while every place is taken: they end work, or show that it goes on.
+const EXEMPT: [&str; 4] = ["ping", "shutdown", "proc_stop", "release"];
+
+pub(crate) fn line(session: &Arc<Session>, methods: &Methods, line: Line<'_>) -> Dispatch {
+    let line = match line {
+        Line::Complete(line) => line,
+        Line::TooLong { prefix } => {
+            match id_in_prefix(prefix) {
+                Some(id) => {
+                    let max = session.limits.max_line_bytes;
+                    let error = Error::refused(Verb::Initialize, ErrorKind::TooLarge)
+                        .detail(format_args!("the request's line is longer than {max} bytes; send its content on a stream"));
+                    refuse(session, &Id::Number(id), &error);
+                }
+                None => tracing::warn!("an over-long line without an id was dropped"),
+            }
+            return Dispatch::Done;
+        }
+    };
+    if let Some(chunk) = StreamChunk::parse_line(line) {
+        data(session, chunk);
+        return Dispatch::Done;
+    }
+    if line.first() == Some(&b'[') {
+        batch(session, line);
+        return Dispatch::Done;
+    }
+    let Ok(envelope) = Envelope::parse(line) else {
+        tracing::warn!(bytes = line.len(), "a line that is no message was dropped");
+        return Dispatch::Done;
+    };
+    match (envelope.method, envelope.id) {
+        (Some(method), None) => {
+            notification(session, &method, envelope.params.map(RawValue::get));
+            Dispatch::Done
+        }
+        (Some(method), Some(id)) => match usable(&id) {
+            Some(id) => request(session, methods, id, &method, envelope.params),
+            None => {
+                unusable_id(session, line);
+                Dispatch::Done
+            }
+        },
+        // An answer: we asked nothing.
+        (None, _) if envelope.result.is_some() || envelope.error.is_some() => Dispatch::Done,
+        (None, Some(_)) => {
+            unusable_id(session, line);
+            Dispatch::Done
+        }
+        (None, None) => {
+            tracing::warn!("a message without method and id was dropped");
+            Dispatch::Done
+        }
+    }
+}
+
+fn usable(id: &codec::Id<'_>) -> Option<Id> {
+    match id {
+        codec::Id::Number(number) => Some(Id::Number(*number)),
+        codec::Id::Text(text) => Some(Id::Str(text.clone().into_owned().into())),
+        codec::Id::Other(_) => None,
+    }
+}
+
+fn request(
+    session: &Arc<Session>,
+    methods: &Methods,
+    id: Id,
+    method: &str,
+    params: Option<&RawValue>,
+) -> Dispatch {
+    let Some(MethodCallback::Async(callback)) = methods.method(method) else {
+        let error =
+            ErrorObjectOwned::owned(-32601, format!("there is no method `{method}`"), None::<()>);
+        answer_now(session, MethodResponse::error(id, error));
+        return Dispatch::Done;
+    };
+    let verb = spp_protocol::method::verb(method).unwrap_or(Verb::Initialize);
+    if session.host().is_none() && method != "initialize" {
+        let error = Error::refused(verb, ErrorKind::NotInitialized)
+            .detail("`initialize` is the first request of a connection");
+        refuse(session, &id, &error);
+        return Dispatch::Done;
+    }
+    if session.is_draining() && method != "ping" {
+        let error = Error::refused(verb, ErrorKind::ProviderUnavailable)
+            .detail("the provider is shutting down");
+        refuse(session, &id, &error);
+        return Dispatch::Done;
+    }
+    let call = match session.begin(id.clone(), EXEMPT.contains(&method)) {
+        Ok(call) => call,
+        Err(NotBegun::DuplicateId) => {
+            let error =
+                ErrorObjectOwned::owned(-32600, "a request of this id is under way", None::<()>);
+            answer_now(session, MethodResponse::error(id, error));
+            return Dispatch::Done;
+        }
+        Err(NotBegun::TooMany) => {
+            let error = Error::refused(verb, ErrorKind::Busy).detail(format_args!(
+                "{} requests are under way, which is the most at once",
+                session.limits.max_in_flight
+            ));
+            refuse(session, &id, &error);
+            return Dispatch::Done;
+        }
+    };
+    let mut extensions = Extensions::new();
+    extensions.insert(call.clone());
+    let params = Params::new(params.map(RawValue::get)).into_owned();
+    let max = max_response(session);
+    let work = callback(id.clone(), params, ConnectionId(0), max, extensions);
+    let session = Arc::clone(session);
+    Dispatch::Begun(Box::pin(async move {
+        // A defect in one verb must not leave its caller waiting, nor take others down.
+        let response = AssertUnwindSafe(work)
+            .catch_unwind()
+            .await
+            .unwrap_or_else(|_| {
+                tracing::error!(method = verb.name(), "a verb panicked");
+                let error = Error::new(verb, ErrorKind::Internal)
+                    .detail("the provider has a defect; its standard error says where");
+                MethodResponse::error(id, wire(&error))
+            });
+        answer(&session, &call, verb, response, max).await;
+    }))
+}
+
+/// The longest answer, in bytes, its line's end not counted.
+fn max_response(session: &Session) -> usize {
+    let theirs = session.host().copied().unwrap_or_default().max_line_bytes;
+    usize::try_from(session.limits.max_line_bytes.min(theirs)).unwrap_or(usize::MAX)
+}
+
+async fn answer(
+    session: &Session,
+    call: &Call,
+    verb: Verb,
+    mut response: MethodResponse,
+    max: usize,
+) {
+    if response.as_error_code() == Some(failure::TOO_LONG) {
+        let error = Error::new(verb, ErrorKind::TooLarge).detail(format_args!(
+            "the answer is longer than a line may be, {max} bytes; ask for less"
+        ));
+        response = MethodResponse::error(call.id().clone(), wire(&error));
+    }
+    // The id and the place are free before the host can know it.
+    session.end(call);
+    let line = line_of(response);
+    // If the writer is gone, so is the host.
+    let _ = if call.has_streamed() {
+        session.lanes.data(line).await
+    } else {
+        session.lanes.by_length(line).await
+    };
+    for stream in call.answered() {
+        session.receivers.end(stream, None, Ok(()));
+    }
+}
+
+fn refuse(session: &Session, id: &Id, error: &Error) {
+    answer_now(session, MethodResponse::error(id.clone(), wire(error)));
+}
+
+fn answer_now(session: &Session, response: MethodResponse) {
+    let line = line_of(response);
+    debug_assert!(line.len() <= BULK_LINE);
+    // If the writer is gone, so is the host.
+    let _ = session.lanes.control(line);
+}
+
+fn line_of(response: MethodResponse) -> Vec<u8> {
+    let text: Box<str> = response.into_json().into();
+    let mut line = String::from(text).into_bytes();
+    line.push(b'\n');
+    line
+}
+
+/// Refuses every member of a batch that has an id. Batches are not part of the protocol: several
+/// paths in one request are.
+fn batch(session: &Session, line: &[u8]) {
+    let Ok(members) = serde_json::from_slice::<Vec<&RawValue>>(line) else {
+        tracing::warn!("a malformed batch was dropped");
+        return;
+    };
+    for member in members {
+        if let Ok(Envelope { id: Some(id), .. }) = Envelope::parse(member.get().as_bytes())
+            && let Some(id) = usable(&id)
+        {
+            let error = ErrorObjectOwned::owned(
+                -32600,
+                "batches are not part of this protocol",
+                None::<()>,
+            );
+            answer_now(session, MethodResponse::error(id, error));
+        }
+    }
+}
+
+/// Answers a message that has an id but is no request we can take, and echoes the id as it came.
+fn unusable_id(session: &Session, line: &[u8]) {
+    #[derive(serde::Deserialize)]
+    struct OnlyId<'a> {
+        #[serde(borrow)]
+        id: &'a RawValue,
+    }
+    let Ok(OnlyId { id }) = serde_json::from_slice(line) else {
+        return;
+    };
+    if id.get().len() > 256 {
+        tracing::warn!("a request with an over-long id was dropped");
+        return;
+    }
+    let line = format!(
+        r#"{{"jsonrpc":"2.0","id":{},"error":{{"code":-32600,"message":"a request has a method, and an id that is an integer below 2^53 or a string"}}}}{}"#,
+        id.get(),
+        '\n'
+    );
+    // If the writer is gone, so is the host.
+    let _ = session.lanes.control(line.into_bytes());
+}
+
+fn notification(session: &Session, method: &str, params: Option<&str>) {
+    let params = params.unwrap_or("{}");
+    let read = match method {
+        Cancel::METHOD => serde_json::from_str(params).map(|Cancel { id }| {
+            session.cancel(&Id::Number(id));
+        }),
+        StreamCredit::METHOD => {
+            serde_json::from_str(params).map(|StreamCredit { stream, bytes }| {
+                session.senders.credit(stream.0, bytes);
+            })
+        }
+        StreamStop::METHOD => serde_json::from_str(params).map(|StreamStop { stream }| {
+            session.senders.stop(stream.0);
+        }),
+        StreamEnd::METHOD => serde_json::from_str(params).map(|end: StreamEnd| {
+            let result = match end.error {
+                None => Ok(()),
+                Some(error) => Err(Fault {
+                    kind: ErrorKind::Cancelled,
+                    detail: error.message,
+                }),
+            };
+            session.receivers.end(end.stream.0, end.bytes, result);
+        }),
+        StreamData::METHOD => {
+            match StreamChunk::from_params(params) {
+                Ok(chunk) => data(session, chunk),
+                Err(error) => tracing::warn!(%error, "stream data was dropped"),
+            }
+            return;
+        }
+        // A later version's, perhaps.
+        _ => return,
+    };
+    if let Err(error) = read {
+        tracing::warn!(method, %error, "a malformed notification was dropped");
+    }
+}
+
+fn data(session: &Session, chunk: StreamChunk<'_>) {
+    let (stream, seq, offset) = (chunk.stream.0, chunk.seq, chunk.offset);
+    match chunk.payload.into_bytes() {
+        Ok(bytes) => {
+            if let Err(refused) = session.receivers.data(stream, seq, offset, bytes) {
+                tracing::debug!(stream, ?refused, "stream data was refused");
+            }
+        }
+        Err(error) => {
+            tracing::warn!(stream, %error, "stream data was dropped");
+            session.receivers.spoil(stream, &error.to_string());
+        }
+    }
+}

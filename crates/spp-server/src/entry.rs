@@ -1,0 +1,184 @@
+//! What the `main` of a provider does.
+//!
+//! ```no_run
+//! # use std::process::ExitCode;
+//! # use std::sync::Arc;
+//! # use sandbox_core::{Capabilities, Provider, Result};
+//! # fn capabilities() -> Capabilities { Capabilities::mandatory() }
+//! # fn provider() -> Result<Arc<dyn Provider>> { unimplemented!() }
+//! fn main() -> ExitCode {
+//!     spp_server::main(spp_server::ProviderMain {
+//!         name: "thing",
+//!         version: env!("CARGO_PKG_VERSION"),
+//!         about: "Sandboxes on a thing of yours.",
+//!         capabilities: capabilities(),
+//!         options_schema: None,
+//!         provider: Box::new(provider),
+//!     })
+//! }
+//! ```
+//!
+//! Started by hand, without the cookie that a host sets, it explains itself: a provider that waits in
+//! silence for JSON on a terminal helps nobody.
+//!
+//! **Invariant:** nothing is made, asked or started for `--spp-manifest`, `--version` and `--help`,
+//! so they answer offline and without what the provider needs.
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use sandbox_core::{Capabilities, Provider, Result};
+use spp_protocol::message::handshake::{CapabilityTree, Manifest, Offer};
+use spp_protocol::message::value::JsonText;
+use spp_protocol::{EXIT_NOT_A_HOST, HOST_VARIABLE, version};
+
+use crate::serve::{Ended, ServeError, ServeOptions, serve};
+use crate::stdio::{Flushed, stdio};
+
+/// A provider that failed to start, or to serve.
+const EXIT_FAILED: u8 = 70;
+/// Arguments that make no sense.
+const EXIT_USAGE: u8 = 64;
+
+/// What [`main`] needs to know.
+pub struct ProviderMain {
+    /// Its short name.
+    pub name: &'static str,
+    /// Its version.
+    pub version: &'static str,
+    /// What it is, in one sentence, for `--help`.
+    pub about: &'static str,
+    /// What it can do beyond the mandatory verbs, for `--spp-manifest`.
+    pub capabilities: Capabilities,
+    /// JSON Schema of its options, as JSON text, for `--spp-manifest`.
+    pub options_schema: Option<&'static str>,
+    /// Makes the provider. Called once, inside the runtime, when a host is served.
+    pub provider: Box<dyn FnOnce() -> Result<Arc<dyn Provider>>>,
+}
+
+impl std::fmt::Debug for ProviderMain {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ProviderMain")
+            .field("name", &self.name)
+            .field("version", &self.version)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Does what the command line asks: serves a host, or answers `--spp-manifest`, `--version`, `--help`.
+///
+/// Exit status 0 when done or when the host went away; 64 for a start by hand and for arguments that
+/// make no sense; 70 if the provider could not be made or served.
+#[must_use]
+pub fn main(provider: ProviderMain) -> ExitCode {
+    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    let argument = match arguments.as_slice() {
+        [] => None,
+        [one] => Some(one.to_string_lossy().into_owned()),
+        _ => return usage("more than one argument was given"),
+    };
+    match argument.as_deref() {
+        None if std::env::var_os(HOST_VARIABLE).is_some_and(|value| value == "1") => host(provider),
+        None => by_hand(&provider),
+        Some("--spp-manifest") => manifest(&provider),
+        Some("--version") => print(&format!("{} {}", provider.name, provider.version)),
+        Some("--help" | "-h") => help(&provider),
+        Some(other) => usage(&format!("there is no option `{other}`")),
+    }
+}
+
+fn host(main: ProviderMain) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => return failed(&format!("failed to start: {error}")),
+    };
+    let (ended, flushed) = match runtime.block_on(serve_stdio(main)) {
+        Ok(served) => served,
+        Err(reason) => return failed(&reason),
+    };
+    // A thread of the provider's that is stuck must not keep the process.
+    runtime.shutdown_background();
+    flushed.wait();
+    match ended {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(error) => failed(&error.to_string()),
+    }
+}
+
+async fn serve_stdio(main: ProviderMain) -> Result<(Result<Ended, ServeError>, Flushed), String> {
+    let stdio = stdio().map_err(|error| format!("failed to take the protocol's pipes: {error}"))?;
+    let provider = (main.provider)().map_err(|error| error.to_string())?;
+    let (reader, writer, flushed) = stdio.into_parts();
+    let ended = serve(provider, reader, writer, ServeOptions::default()).await;
+    Ok((ended, flushed))
+}
+
+fn by_hand(main: &ProviderMain) -> ExitCode {
+    let name = main.name;
+    complain(&format!(
+        "{name} is a provider of sandboxes. It speaks the Sandbox Provider Protocol with the program \
+         that starts it, and does nothing by itself.\n\
+         To use it: `spp run --location {name} -- COMMAND`, or `spp doctor` to see whether it works \
+         here.\n\
+         --help says more."
+    ));
+    ExitCode::from(EXIT_NOT_A_HOST)
+}
+
+fn manifest(main: &ProviderMain) -> ExitCode {
+    let options_schema = match main.options_schema.map(JsonText::parse).transpose() {
+        Ok(schema) => schema,
+        Err(error) => return failed(&format!("the schema of the options is no JSON: {error}")),
+    };
+    let manifest = Manifest {
+        name: main.name.into(),
+        version: main.version.into(),
+        protocol: Offer {
+            majors: version::MAJORS.to_vec(),
+        },
+        capabilities: CapabilityTree::encode(&main.capabilities),
+        options_schema,
+    };
+    print(&serde_json::to_string(&manifest).expect("a manifest has string keys only"))
+}
+
+fn help(main: &ProviderMain) -> ExitCode {
+    print(&format!(
+        "{about}\n\n\
+         Usage: {name} [--spp-manifest | --version | --help]\n\n\
+         Without an option it serves the Sandbox Provider Protocol on standard input and output; \
+         the host that starts it sets {HOST_VARIABLE}=1.\n\n\
+         --spp-manifest  print name, version, capabilities and the schema of the options as JSON\n\
+         --version       print name and version\n\
+         --help          print this",
+        about = main.about,
+        name = main.name,
+    ))
+}
+
+fn print(text: &str) -> ExitCode {
+    let mut output = std::io::stdout().lock();
+    match writeln!(output, "{text}").and_then(|()| output.flush()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::from(EXIT_FAILED),
+    }
+}
+
+fn usage(problem: &str) -> ExitCode {
+    complain(&format!("{problem}; see --help"));
+    ExitCode::from(EXIT_USAGE)
+}
+
+fn failed(reason: &str) -> ExitCode {
+    complain(reason);
+    ExitCode::from(EXIT_FAILED)
+}
+
+fn complain(text: &str) {
+    // Nobody is left to tell if standard error is closed.
+    let _ = writeln!(std::io::stderr(), "{text}");
+}

@@ -1,0 +1,83 @@
+//! Carries a stream of the provider's to the host, as fast as the host takes it.
+//!
+//! One pump per stream, so that a stream nobody reads makes only its own producer wait. Small
+//! pieces that are there at once travel together; nothing is held back to wait for more.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::{FutureExt, StreamExt};
+use sandbox_core::{ByteStream, Cancel, Error, Result};
+use spp_link::{CHUNK_BYTES, SendEnd, Sender};
+
+/// How long a cancelled run waits for a reader that takes nothing, before it gives up the rest of
+/// the stream: without an end to that wait, one stalled reader would keep a cancelled call open.
+const STALLED_AFTER_CANCEL: Duration = Duration::from_secs(1);
+
+/// Carries `stream` to its end, until the host wants no more, or until the host takes nothing after
+/// `cancel` was raised. The stream is dropped then, which discards the rest of it.
+///
+/// # Errors
+///
+/// The stream's own error.
+pub(crate) async fn pump(
+    mut stream: ByteStream,
+    sender: &mut Sender,
+    cancel: &Cancel,
+) -> Result<(), Error> {
+    loop {
+        let next = tokio::select! {
+            biased;
+            next = stream.next() => next,
+            _ = sender.ended() => return Ok(()),
+        };
+        let Some(first) = next else {
+            return Ok(());
+        };
+        let (bytes, end) = gather(first?, &mut stream);
+        if send(sender, bytes, cancel).await.is_err() {
+            return Ok(());
+        }
+        match end {
+            None => {}
+            Some(Ok(())) => return Ok(()),
+            Some(Err(error)) => return Err(error),
+        }
+    }
+}
+
+async fn send(sender: &mut Sender, bytes: Bytes, cancel: &Cancel) -> Result<(), SendEnd> {
+    let stalled = async {
+        cancel.cancelled().await;
+        tokio::time::sleep(STALLED_AFTER_CANCEL).await;
+    };
+    tokio::select! {
+        biased;
+        sent = sender.send(bytes) => sent,
+        () = stalled => Err(SendEnd::Stopped),
+    }
+}
+
+/// Joins to `first` what else is there already, up to one chunk, and says whether the stream
+/// turned out to have ended.
+fn gather(first: Bytes, stream: &mut ByteStream) -> (Bytes, Option<Result<()>>) {
+    if first.len() >= CHUNK_BYTES / 2 {
+        return (first, None);
+    }
+    let mut joined: Option<BytesMut> = None;
+    let end = loop {
+        let length = joined.as_ref().map_or(first.len(), BytesMut::len);
+        if length >= CHUNK_BYTES / 2 {
+            break None;
+        }
+        match stream.next().now_or_never() {
+            None => break None,
+            Some(None) => break Some(Ok(())),
+            Some(Some(Err(error))) => break Some(Err(error)),
+            Some(Some(Ok(more))) => joined
+                .get_or_insert_with(|| BytesMut::from(&first[..]))
+                .extend_from_slice(&more),
+        }
+    };
+    (joined.map_or(first, BytesMut::freeze), end)
+}

@@ -1,0 +1,179 @@
+//! The life of one connection: read, dispatch, and come to an end whatever happens.
+//!
+//! One loop reads lines and acts on them without ever waiting for the writer, for a stream, or for
+//! a provider's verb. Credit, cancellation and stream data take effect in that loop, ahead of
+//! everything that is queued.
+//!
+//! **Invariants.** A request is registered before its handler runs, so that a `$/cancel` right behind
+//! it finds it. What a handler does before it first waits happens in the order of the lines, so a
+//! stream that a request names is open before its data is read. When the host is gone, everything
+//! ends within a few seconds, even what waits for credit that will never come.
+//!
+//! Not here: what the methods do ([`methods`](crate::methods)).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use jsonrpsee::core::server::Methods;
+use sandbox_core::{ErrorKind, Provider};
+use spp_link::{Fault, LineReader, Receivers, Senders, lanes};
+use spp_protocol::codec::Line;
+use spp_protocol::limits::Limits;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::{JoinHandle, JoinSet};
+
+use crate::dispatch::{self, Dispatch};
+use crate::methods;
+use crate::session::{Ending, Session};
+
+/// How long handlers may clean up once the host is gone.
+const GRACE: Duration = Duration::from_secs(2);
+/// How long ending the sandboxes may take then.
+const RELEASE: Duration = Duration::from_secs(2);
+/// How long what is still to be written may take then.
+const FLUSH: Duration = Duration::from_millis(500);
+/// Most bytes of short lines that may wait for a host that does not read.
+const CONTROL_LIMIT: usize = 16 * 1024 * 1024;
+
+/// How a provider is served.
+#[derive(Clone, Copy, Debug)]
+pub struct ServeOptions {
+    /// What this side receives at most.
+    pub limits: Limits,
+}
+
+impl Default for ServeOptions {
+    fn default() -> Self {
+        Self {
+            limits: Limits::ours(),
+        }
+    }
+}
+
+/// How serving came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The host closed its end.
+    HostGone,
+    /// The host took no more of what was written.
+    HostDeaf,
+}
+
+/// Why a connection could not be served to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The operating system has no random numbers, so this start cannot be told from another.
+    #[error("failed to draw an instance id: {0}")]
+    Random(getrandom::Error),
+    /// The reader failed.
+    #[error("failed to read from the host")]
+    Read(#[source] std::io::Error),
+}
+
+/// Serves `provider` on a connection until the host is gone.
+///
+/// On return nothing that this connection started runs any more: calls are cancelled, given two
+/// seconds, then dropped; sandboxes are released, apart from those that were acquired to outlive it.
+///
+/// - `reader`, `writer`: the two directions of the connection. At the end of `reader` the host is
+///   gone; `writer` is then shut down.
+///
+/// # Errors
+///
+/// [`ServeError`]; the clean-up was done all the same.
+pub async fn serve(
+    provider: Arc<dyn Provider>,
+    reader: impl AsyncRead + Send + Unpin,
+    writer: impl AsyncWrite + Send + Unpin + 'static,
+    options: ServeOptions,
+) -> Result<Ended, ServeError> {
+    let instance = getrandom::u64().map_err(ServeError::Random)?;
+    let (lanes, lane_writer) = lanes(CONTROL_LIMIT);
+    let session = Arc::new(Session::new(
+        provider,
+        lanes.clone(),
+        Senders::new(lanes.clone(), Limits::default().window),
+        Receivers::new(lanes.clone(), options.limits.window),
+        options.limits,
+        format!("{instance:016x}"),
+    ));
+    let mut writing = tokio::spawn(lane_writer.run(writer));
+    let mut connection = Connection {
+        methods: methods::all(&session),
+        session: Arc::clone(&session),
+        handlers: JoinSet::new(),
+    };
+    let ended = connection.read(reader, &mut writing).await;
+    connection.end(writing).await;
+    ended
+}
+
+struct Connection {
+    session: Arc<Session>,
+    methods: Methods,
+    handlers: JoinSet<()>,
+}
+
+impl Connection {
+    async fn read(
+        &mut self,
+        reader: impl AsyncRead + Unpin,
+        writing: &mut JoinHandle<std::io::Result<()>>,
+    ) -> Result<Ended, ServeError> {
+        let max = usize::try_from(self.session.limits.max_line_bytes).unwrap_or(usize::MAX);
+        let mut lines = LineReader::new(reader, max);
+        loop {
+            while let Some(line) = lines.buffered() {
+                self.line(line);
+            }
+            while self.handlers.try_join_next().is_some() {}
+            let filled = tokio::select! {
+                biased;
+                filled = lines.fill() => filled,
+                _ = &mut *writing => return Ok(Ended::HostDeaf),
+            };
+            match filled {
+                Ok(0) => return Ok(Ended::HostGone),
+                Ok(_) => {}
+                Err(error) => return Err(ServeError::Read(error)),
+            }
+        }
+    }
+
+    fn line(&mut self, line: Line<'_>) {
+        match dispatch::line(&self.session, &self.methods, line) {
+            Dispatch::Done => {}
+            Dispatch::Begun(mut handler) => {
+                // The first step runs here, in the order of the lines; many verbs need no second.
+                if (&mut handler).now_or_never().is_none() {
+                    self.handlers.spawn(handler);
+                }
+            }
+        }
+    }
+
+    /// The host is gone. Bounded in every step.
+    async fn end(mut self, mut writing: JoinHandle<std::io::Result<()>>) {
+        let session = &self.session;
+        session.drain();
+        session.cancel_all(None);
+        session.senders.close();
+        session.receivers.close(&Fault {
+            kind: ErrorKind::Disconnected,
+            detail: "the host is gone".into(),
+        });
+        let cleaned = async { while self.handlers.join_next().await.is_some() {} };
+        if tokio::time::timeout(GRACE, cleaned).await.is_err() {
+            tracing::warn!("handlers did not end in time and are dropped");
+            self.handlers.shutdown().await;
+        }
+        session
+            .end_sandboxes(Ending::ThoseThatDoNotOutlive, RELEASE)
+            .await;
+        session.lanes.close();
+        if !writing.is_finished() && tokio::time::timeout(FLUSH, &mut writing).await.is_err() {
+            writing.abort();
+        }
+    }
+}
