@@ -1,1 +1,15 @@
 //! Integration tests of the engine: real directories, real processes.
+
+mod file;
+mod file_read;
+mod file_remove;
+mod file_user;
+mod file_write;
+mod process;
+mod process_input;
+mod process_output;
+mod process_start;
+mod process_tree;
+mod provider;
+mod root_links;
+mod root_races;
