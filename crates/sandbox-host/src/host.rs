@@ -1,13 +1,11 @@
 //! The caller's side as one value: a configuration in, sandboxes out.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use sandbox_core::{
-    AcquireSpec, Ctx, Disposition, Error, ErrorKind, Policy, Provider, ReleaseReceipt, Sandbox,
-    SandboxId, Verb,
+    AcquireSpec, Ctx, Disposition, Policy, Provider, ReleaseReceipt, Sandbox, SandboxId,
 };
 
 use crate::admission::Admission;
@@ -104,7 +102,7 @@ impl Host {
         let supervisor = self.supervisor(&name);
         let id = match request.id {
             Some(id) => id,
-            None => draw_id()?,
+            None => crate::id::draw_sandbox()?,
         };
         let spec = AcquireSpec {
             id: id.clone(),
@@ -202,17 +200,4 @@ impl Opened {
         }
         receipt
     }
-}
-
-/// An id that nobody else has.
-fn draw_id() -> Result<SandboxId, Error> {
-    let failed = |detail: &str| Error::refused(Verb::Acquire, ErrorKind::Internal).detail(detail);
-    let mut random = [0; 10];
-    getrandom::fill(&mut random)
-        .map_err(|_| failed("the operating system gave no random numbers"))?;
-    let mut text = String::from("s-");
-    for byte in random {
-        let _ = write!(text, "{byte:02x}");
-    }
-    SandboxId::new(text).map_err(|_| failed("an id was drawn that is none"))
 }

@@ -15,6 +15,7 @@
 //! | `supervise` | many lives: restart with backoff, giving up |
 //! | `stderr`, `preview` | what a provider says outside of the protocol |
 //! | `admission` | how many commands run at once |
+//! | [`id`] | ids for sandboxes and processes |
 //! | [`host`] | all of it as one value |
 //!
 //! **Invariants.** No process is started anywhere else in this program's host side. Standard error of a
@@ -24,6 +25,7 @@
 pub mod config;
 pub mod error;
 pub mod host;
+pub mod id;
 pub mod locate;
 pub mod spawn;
 

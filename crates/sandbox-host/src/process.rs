@@ -254,7 +254,13 @@ async fn handshake(
 ) -> Result<Arc<Connection>, StartError> {
     let provider = life.provider.clone();
     let beginning = pipes.beginning;
-    let opening = Connection::open(pipes.output, pipes.input, ConnectOptions::default());
+    let options = ConnectOptions {
+        location: Some(provider.clone()),
+        // Told apart here from the other ways in which a start fails, so it must not pass before.
+        start_timeout: timing.handshake * 2,
+        ..ConnectOptions::new("spp", env!("CARGO_PKG_VERSION"))
+    };
+    let opening = Connection::open(pipes.output, pipes.input, options);
     let failure = tokio::select! {
         biased;
         () = ctx.cancel().cancelled() => {
@@ -373,7 +379,7 @@ async fn fail(life: &mut Life, connection: &Connection, what: String) -> End {
     let at = Instant::now();
     let words = life.last_words().await;
     let what = format!("the provider `{}` {what}{words}", life.provider);
-    tracing::error!(provider = %life.provider, "{what}");
+    tracing::info!(provider = %life.provider, "{what}");
     connection.abort(what.clone());
     End::Failed { at, what }
 }

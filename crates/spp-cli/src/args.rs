@@ -1,0 +1,278 @@
+//! The command line: what there is to say, and the words that explain it.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use sandbox_core::{Digest, EnvChange, SandboxPath};
+use sandbox_host::config::quantity;
+
+/// Run, read and write at a location: this directory, or a sandbox somewhere.
+#[derive(Debug, Parser)]
+#[command(
+    name = "spp",
+    version,
+    arg_required_else_help = true,
+    disable_help_subcommand = true,
+    after_help = "\
+The location comes from --location, else from SPP_LOCATION, else from the nearest .spp.toml
+upwards, else from your own configuration file, else it is `local`: this directory, with your
+own privileges.
+
+Examples:
+  spp run -- make test
+  spp run --location box --timeout 10m -- cargo test
+  spp read src/main.rs --lines 1:40
+  spp doctor"
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Flags of every command.
+#[derive(Debug, Args)]
+pub(crate) struct Global {
+    /// Where to do it.
+    #[arg(long, short = 'l', global = true, value_name = "NAME")]
+    pub(crate) location: Option<String>,
+    /// A configuration file to read in place of your usual one.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Say more on standard error; twice for debugging, three times for everything.
+    #[arg(long, short = 'v', global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+    /// Answer with one JSON object on standard output.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a command, with its output as it comes.
+    ///
+    /// Standard output and standard error are the command's. Standard input is passed on when it is
+    /// a pipe or a file; from a terminal nothing is passed, see `spp shell`. Ctrl-C interrupts the
+    /// command and everything it started; what does not end within two seconds, or at a second
+    /// Ctrl-C, is ended.
+    #[command(after_help = "\
+Exit status: the command's own; 128+N if signal N ended it; 124 after --timeout; 125 if spp
+itself failed; 126 if the command cannot be executed; 127 if it was not found.
+
+Examples:
+  spp run -- make test
+  spp run --timeout 10m -- cargo test
+  spp run --cwd docs --env LANG=C -- make html
+  spp run -- sh -c 'sort | uniq -c' < words
+  spp run --json -- uname -a")]
+    Run(Run),
+    /// Open an interactive shell.
+    ///
+    /// A terminal of this one's size, which follows it. Without a command it is the place's shell;
+    /// at `local`, yours.
+    #[command(after_help = "\
+Examples:
+  spp shell
+  spp shell --location box
+  spp shell -- python3")]
+    Shell(Shell),
+    /// Write a file, or a part of it, to standard output.
+    #[command(after_help = "\
+Examples:
+  spp read README.md
+  spp read src/main.rs --lines 10:20
+  spp read image.png --bytes 0:8 | xxd
+  spp read README.md --json")]
+    Read(Read),
+    /// Give a file the content of standard input, and say what that did.
+    #[command(after_help = "\
+The file is replaced in one step: a reader sees the old content or the new.
+
+Examples:
+  echo hello | spp write notes/today.txt
+  spp write --create-new --mode 755 run.sh < run.sh
+  spp write --if-digest \"$(spp read a.txt --json | jq -r .digest)\" a.txt < new.txt")]
+    Write(Write),
+    /// Say for every location whether it works, and if not, the one thing to do.
+    #[command(after_help = "\
+Exit status: 0 if the location in use works, 1 if it does not.
+
+Examples:
+  spp doctor
+  spp doctor --location box --json")]
+    Doctor,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// End the command, and everything it started, after this long: 500ms, 30s, 10m, 2h.
+    #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
+    pub(crate) timeout: Option<Duration>,
+    /// Where to start, from the directory you stand in.
+    #[arg(long, value_name = "DIR", value_parser = path)]
+    pub(crate) cwd: Option<SandboxPath>,
+    /// Set a variable, or with a name alone pass yours on. May be repeated.
+    #[arg(long = "env", short = 'e', value_name = "NAME[=VALUE]", value_parser = clap::builder::OsStringValueParser::new())]
+    pub(crate) env: Vec<OsString>,
+    /// The command and its arguments.
+    #[arg(value_name = "CMD", trailing_var_arg = true, required = true)]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Shell {
+    /// Where to start, from the directory you stand in.
+    #[arg(long, value_name = "DIR", value_parser = path)]
+    pub(crate) cwd: Option<SandboxPath>,
+    /// A command to run in place of the shell.
+    #[arg(value_name = "CMD", trailing_var_arg = true)]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Read {
+    /// The file, from the directory you stand in, or absolute as the place sees it.
+    #[arg(value_name = "PATH", value_parser = path)]
+    pub(crate) path: SandboxPath,
+    /// Only these lines, first to last, counted from 1. Either may be left out.
+    #[arg(long, value_name = "A:B", value_parser = lines)]
+    pub(crate) lines: Option<(u64, u64)>,
+    /// Only N bytes from offset O. N may be left out.
+    #[arg(long, value_name = "O:N", value_parser = bytes, conflicts_with = "lines")]
+    pub(crate) bytes: Option<(u64, u64)>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Write {
+    /// The file, from the directory you stand in, or absolute as the place sees it.
+    #[arg(value_name = "PATH", value_parser = path)]
+    pub(crate) path: SandboxPath,
+    /// Permission bits, in octal: 644, 755.
+    #[arg(long, value_name = "MODE", value_parser = mode)]
+    pub(crate) mode: Option<u32>,
+    /// Refuse if anything of that name is there.
+    #[arg(long)]
+    pub(crate) create_new: bool,
+    /// Refuse unless the file has this digest, as `spp read --json` tells it.
+    #[arg(long, value_name = "DIGEST", conflicts_with = "create_new")]
+    pub(crate) if_digest: Option<Digest>,
+}
+
+/// How much is asked for when the end is left out; more than any file.
+const TO_THE_END: u64 = 1 << 50;
+
+fn path(text: &str) -> Result<SandboxPath, String> {
+    SandboxPath::parse(text).map_err(|error| error.to_string())
+}
+
+/// `A:B` as first line and count.
+fn lines(text: &str) -> Result<(u64, u64), String> {
+    let expected = || "write first and last line, such as 10:20, 10: or :20".to_owned();
+    let (first, last) = text.split_once(':').ok_or_else(expected)?;
+    let number = |text: &str, default| match text {
+        "" => Ok(default),
+        digits => digits.parse::<u64>().map_err(|_| expected()),
+    };
+    let first = number(first, 1)?;
+    let last = number(last, TO_THE_END)?;
+    if first == 0 {
+        return Err("lines are counted from 1".into());
+    }
+    if last < first {
+        return Err(format!("line {last} comes before line {first}"));
+    }
+    Ok((first, (last - first).saturating_add(1)))
+}
+
+/// `O:N` as offset and length.
+fn bytes(text: &str) -> Result<(u64, u64), String> {
+    let expected = || "write offset and number of bytes, such as 0:512 or 100:".to_owned();
+    let (offset, length) = text.split_once(':').ok_or_else(expected)?;
+    let number = |digits: &str| digits.parse::<u64>().map_err(|_| expected());
+    let length = match length {
+        "" => TO_THE_END,
+        digits => number(digits)?,
+    };
+    Ok((number(offset)?, length))
+}
+
+fn mode(text: &str) -> Result<u32, String> {
+    u32::from_str_radix(text, 8)
+        .ok()
+        .filter(|mode| *mode <= 0o777)
+        .ok_or_else(|| "write permission bits in octal, 0 to 777".into())
+}
+
+/// `NAME=VALUE`, or `NAME` with the caller's value.
+///
+/// # Errors
+///
+/// A sentence about a name that cannot be one, or that the caller does not have.
+pub(crate) fn variable(text: &OsString) -> Result<EnvChange, String> {
+    use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+    let bytes = text.as_bytes();
+    let change = match bytes.iter().position(|&byte| byte == b'=') {
+        Some(equals) => EnvChange::set(&bytes[..equals], &bytes[equals + 1..]),
+        None => match std::env::var_os(text) {
+            Some(value) => EnvChange::set(bytes, value.into_vec()),
+            None => {
+                return Err(format!(
+                    "`{}` is not set here; write --env {0}=VALUE",
+                    text.display()
+                ));
+            }
+        },
+    };
+    if change.is_valid() {
+        Ok(change)
+    } else {
+        Err(format!(
+            "`{}` names no variable; write --env NAME=VALUE",
+            text.display()
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        use clap::CommandFactory as _;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn ranges_are_read_as_people_write_them() {
+        assert_eq!(lines("10:20"), Ok((10, 11)));
+        assert_eq!(lines("3:3"), Ok((3, 1)));
+        assert_eq!(lines(":5"), Ok((1, 5)));
+        assert!(lines("5:").is_ok_and(|(first, count)| first == 5 && count > 1 << 40));
+        for bad in ["", "5", "0:3", "4:3", "a:b", "-1:2", "1:2:3"] {
+            assert!(lines(bad).is_err(), "{bad:?} was accepted");
+        }
+        assert_eq!(bytes("0:512"), Ok((0, 512)));
+        for bad in ["", "5", ":3", "a:b", "-1:2"] {
+            assert!(bytes(bad).is_err(), "{bad:?} was accepted");
+        }
+    }
+
+    #[test]
+    fn flags_behind_the_command_are_the_commands() {
+        for line in [
+            "spp run --json -- make -j4 --json",
+            "spp run --json make -j4 --json",
+        ] {
+            let cli = Cli::try_parse_from(line.split(' ')).expect("a good line");
+            let Command::Run(run) = cli.command else {
+                panic!("{line} is not a run")
+            };
+            assert_eq!(run.command, ["make", "-j4", "--json"], "{line}");
+        }
+        assert!(Cli::try_parse_from(["spp", "run", "--jsn", "--", "ls"]).is_err());
+    }
+}

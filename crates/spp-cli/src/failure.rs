@@ -1,0 +1,178 @@
+//! How `spp` says that it failed: one sentence, its causes, and an exit status.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::io::{IsTerminal as _, Write as _};
+
+use sandbox_core::{Effect, Error};
+use sandbox_host::OpenError;
+use serde_json::json;
+
+/// Shorthand for results of commands.
+pub(crate) type Result<T> = std::result::Result<T, Failure>;
+
+/// What `spp run` and `spp shell` exit with when `spp` itself failed.
+pub(crate) const OWN_FAILURE: u8 = 125;
+
+/// A failure of `spp` itself, as opposed to one of the command it ran.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    error: Box<dyn StdError + Send + Sync>,
+    code: Option<u8>,
+}
+
+impl Failure {
+    /// A failure that is one sentence.
+    pub(crate) fn new(sentence: impl fmt::Display) -> Self {
+        Self {
+            error: sentence.to_string().into(),
+            code: None,
+        }
+    }
+
+    /// A failed input or output, and what was being done.
+    pub(crate) fn io(doing: impl fmt::Display, error: std::io::Error) -> Self {
+        Self {
+            error: Box::new(Io {
+                doing: doing.to_string(),
+                error,
+            }),
+            code: None,
+        }
+    }
+
+    /// Sets the exit status.
+    pub(crate) fn code(mut self, code: u8) -> Self {
+        self.code = Some(code);
+        self
+    }
+
+    /// The exit status, or `default` if none was set.
+    pub(crate) fn code_or(&self, default: u8) -> u8 {
+        self.code.unwrap_or(default)
+    }
+
+    /// The failed verb, if it is one.
+    pub(crate) fn verb(&self) -> Option<&Error> {
+        self.error.downcast_ref()
+    }
+
+    /// The failure and its causes on one line.
+    pub(crate) fn sentence(&self) -> String {
+        let mut text = self.error.to_string();
+        for cause in self.causes() {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+        text
+    }
+
+    fn causes(&self) -> Vec<String> {
+        let mut causes = Vec::new();
+        let mut cause = self.error.source();
+        while let Some(error) = cause {
+            causes.push(error.to_string());
+            cause = error.source();
+        }
+        causes
+    }
+
+    /// Says it on standard error.
+    pub(crate) fn say(&self) {
+        let mut text = format!("{}{}\n", prefix(), self.error);
+        for cause in self.causes() {
+            text.push_str(&format!("  caused by: {cause}\n"));
+        }
+        if let Some(error) = self.verb()
+            && error.effect() == Effect::Unknown
+        {
+            text.push_str("  whether it had any effect is not known; look before doing it again\n");
+        }
+        write_stderr(&text);
+    }
+
+    /// Says it as a JSON object.
+    pub(crate) fn json(&self) -> serde_json::Value {
+        let causes = self.causes();
+        let mut object = json!({ "message": self.error.to_string() });
+        if !causes.is_empty() {
+            object["causes"] = causes.into();
+        }
+        if let Some(error) = self.verb() {
+            object["verb"] = error.verb().name().into();
+            object["kind"] = format!("{:?}", error.kind()).into();
+            object["effect"] = match error.effect() {
+                Effect::None => "none".into(),
+                Effect::Unknown => "unknown".into(),
+            };
+            object["retryable"] = error.is_retryable().into();
+        }
+        json!({ "error": object })
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self {
+            error: Box::new(error),
+            code: None,
+        }
+    }
+}
+
+impl From<OpenError> for Failure {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Sandbox(error) => error.into(),
+            other => Self {
+                error: Box::new(other),
+                code: None,
+            },
+        }
+    }
+}
+
+impl From<sandbox_host::config::ConfigError> for Failure {
+    fn from(error: sandbox_host::config::ConfigError) -> Self {
+        OpenError::from(error).into()
+    }
+}
+
+#[derive(Debug)]
+struct Io {
+    doing: String,
+    error: std::io::Error,
+}
+
+impl fmt::Display for Io {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "failed to {}", self.doing)
+    }
+}
+
+impl StdError for Io {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(&self.error)
+    }
+}
+
+/// Says something that is no failure, on standard error.
+pub(crate) fn note(sentence: impl fmt::Display) {
+    write_stderr(&format!("{}{sentence}\n", prefix()));
+}
+
+/// `spp: `, in colour on a terminal unless `NO_COLOR` is set.
+fn prefix() -> &'static str {
+    let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+        || !std::io::stderr().is_terminal();
+    if plain {
+        "spp: "
+    } else {
+        "\x1b[1;31mspp:\x1b[0m "
+    }
+}
+
+fn write_stderr(text: &str) {
+    // Nobody is left to be told that standard error is closed.
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}

@@ -1,0 +1,119 @@
+//! `spp`: run, read and write at a location.
+//!
+//! One command opens a location, does one thing there, and gives it back. What a command of the user
+//! prints passes through untouched; what `spp` itself has to say goes to standard error behind
+//! `spp:`, or with `--json` as one object to standard output.
+//!
+//! **Invariants.** A command's non-zero exit is no failure of `spp`. Nothing panics because somebody
+//! closed standard output or standard error. The terminal is left as it was found.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | `args` | the command line and its help |
+//! | `session` | a location, open for one command |
+//! | `run`, `shell`, `read`, `write`, `doctor` | the commands |
+//! | `output`, `input`, `signals`, `terminal` | what comes from and goes to the caller |
+//! | `report` | outcomes as JSON, and as exit statuses |
+//! | `failure` | how a failure is told |
+
+mod args;
+mod doctor;
+mod failure;
+mod input;
+mod output;
+mod read;
+mod report;
+mod run;
+mod session;
+mod shell;
+mod signals;
+mod terminal;
+mod write;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use args::{Cli, Command};
+use failure::{Failure, OWN_FAILURE, Result};
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    log(cli.global.verbose);
+    let code = match start(&cli) {
+        Ok(code) => code,
+        Err(failure) => {
+            if cli.global.json {
+                // With nowhere to print to, the sentence on standard error is what is left.
+                let _ = report::print(&failure.json());
+            }
+            failure.say();
+            failure.code_or(default_code(&cli.command))
+        }
+    };
+    ExitCode::from(code)
+}
+
+fn start(cli: &Cli) -> Result<u8> {
+    // One thread is quickest for one command at a time, and never more than one is under way.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::io("start", error))?;
+    let code = runtime.block_on(async {
+        match &cli.command {
+            Command::Run(run) => run::run(&cli.global, run).await,
+            Command::Shell(shell) => shell::shell(&cli.global, shell).await,
+            Command::Read(read) => read::read(&cli.global, read).await,
+            Command::Write(write) => write::write(&cli.global, write).await,
+            Command::Doctor => doctor::doctor(&cli.global).await,
+        }
+    });
+    runtime.shutdown_background();
+    code
+}
+
+/// What a failure of `spp` itself exits with: for commands whose own status is passed on, a number
+/// of its own.
+fn default_code(command: &Command) -> u8 {
+    match command {
+        Command::Run(_) | Command::Shell(_) => OWN_FAILURE,
+        Command::Read(_) | Command::Write(_) | Command::Doctor => 1,
+    }
+}
+
+/// Shows help, or says what is wrong with the command line.
+fn usage(error: &clap::Error) -> ExitCode {
+    // A closed standard output is no reason to fail.
+    let _ = error.print();
+    if !error.use_stderr() {
+        return ExitCode::SUCCESS;
+    }
+    // The command line could not be understood, so the name of the command is looked for in it.
+    let passes_status_on = std::env::args_os()
+        .skip(1)
+        .take_while(|argument| argument != "--")
+        .any(|argument| argument == "run" || argument == "shell");
+    ExitCode::from(if passes_status_on { OWN_FAILURE } else { 2 })
+}
+
+fn log(verbose: u8) {
+    use tracing_subscriber::filter::LevelFilter;
+    let level = match verbose {
+        0 => LevelFilter::WARN,
+        1 => LevelFilter::INFO,
+        2 => LevelFilter::DEBUG,
+        _ => LevelFilter::TRACE,
+    };
+    tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .with_target(false)
+        .without_time()
+        .log_internal_errors(false)
+        .init();
+}

@@ -1,0 +1,103 @@
+//! Outcomes as JSON, and as the exit statuses that shells expect.
+//!
+//! Bytes are a member `text` where they are UTF-8 and a member `base64` where they are not, so that
+//! nothing is lost and most of it can be read.
+
+use std::time::Duration;
+
+use sandbox_core::process::{ExitReport, Outcome, Output, Status, Survivors};
+use serde_json::{Value, json};
+
+use crate::failure::Result;
+
+/// Prints one JSON object and a newline.
+///
+/// # Errors
+///
+/// Failures to write; a reader that left is none.
+pub(crate) fn print(value: &Value) -> Result<()> {
+    let mut text = value.to_string();
+    text.push('\n');
+    crate::output::print(text.as_bytes())
+}
+
+/// A finished run.
+pub(crate) fn outcome(outcome: &Outcome) -> Value {
+    let mut object = exit(&outcome.exit);
+    object["stdout"] = output(&outcome.stdout);
+    object["stderr"] = output(&outcome.stderr);
+    object
+}
+
+fn exit(report: &ExitReport) -> Value {
+    json!({
+        "status": status(report.status),
+        "exit_code": report.status.shell_code(),
+        "duration_ms": milliseconds(report.duration),
+        "usage": {
+            "user_ms": milliseconds(report.usage.user),
+            "system_ms": milliseconds(report.usage.system),
+            "peak_memory_bytes": report.usage.peak_memory,
+        },
+        "survivors": survivors(&report.survivors),
+    })
+}
+
+fn status(status: Status) -> Value {
+    match status {
+        Status::Exited(code) => json!({ "kind": "exited", "code": code }),
+        Status::Signalled { signal, core } => {
+            json!({ "kind": "signalled", "signal": signal, "core": core })
+        }
+        Status::TimedOut => json!({ "kind": "timed_out" }),
+        Status::Cancelled => json!({ "kind": "cancelled" }),
+        Status::OutputLimit => json!({ "kind": "output_limit" }),
+        Status::MemoryLimit => json!({ "kind": "memory_limit" }),
+        Status::Lost => json!({ "kind": "lost" }),
+    }
+}
+
+fn survivors(survivors: &Survivors) -> Value {
+    let left: Vec<Value> = survivors
+        .left
+        .iter()
+        .map(|survivor| json!({ "pid": survivor.pid, "name": survivor.name }))
+        .collect();
+    json!({ "killed": survivors.killed, "left": left, "left_total": survivors.left_total })
+}
+
+/// `head` and, if something was left out behind it, `tail`.
+fn output(output: &Output) -> Value {
+    let mut object = json!({
+        "head": bytes(&output.head),
+        "total_bytes": output.total,
+        "dropped_bytes": output.dropped,
+    });
+    if output.is_truncated() {
+        object["tail"] = bytes(&output.tail);
+    }
+    object
+}
+
+/// Bytes as an object with `text` or `base64`.
+pub(crate) fn bytes(bytes: &[u8]) -> Value {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => json!({ "text": text }),
+        Err(_) => json!({ "base64": base64_simd::STANDARD.encode_to_string(bytes) }),
+    }
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_text_where_they_can_be_and_lose_nothing_where_they_cannot() {
+        assert_eq!(bytes("é\n".as_bytes()), json!({ "text": "é\n" }));
+        assert_eq!(bytes(b"\xff\x00"), json!({ "base64": "/wA=" }));
+    }
+}
