@@ -86,7 +86,7 @@ async fn arrival(signal: &mut Option<Signal>) {
     {
         return;
     }
-    std::future::pending().await;
+    std::future::pending::<()>().await;
 }
 
 /// The signals that are ignored now, as the kernel tells them: bit N-1 for signal N. Systems that do
