@@ -233,6 +233,9 @@ async fn what_is_left_is_named_and_swept_later() {
     let pool = pool();
     let mut running = run(&pool, &["/bin/sh", "-c", "sleep 7490 & exit 0"]).await;
     next(&mut running).await;
+    while marked("sleep\u{0}7490").is_empty() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     running.leave();
     let Event::Swept {
         killed, survivors, ..

@@ -84,7 +84,7 @@ pub struct Usage {
 
 impl Usage {
     /// Adds the time of another process, and takes the larger of the two peaks.
-    pub(super) fn add(&mut self, other: Usage) {
+    pub fn add(&mut self, other: Usage) {
         self.user_micros = self.user_micros.saturating_add(other.user_micros);
         self.system_micros = self.system_micros.saturating_add(other.system_micros);
         self.peak_kib = self.peak_kib.max(other.peak_kib);

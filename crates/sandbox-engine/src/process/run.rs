@@ -1,0 +1,224 @@
+//! One run, from the launch to the moment when nothing of it is left.
+//!
+//! It is a task of its own, which goes on when the caller does not: a tree is not left behind because
+//! nobody waits for it any more, it is ended because of that.
+//!
+//! **Invariant:** a process is in the state `Ended` only after its output is complete in its logs,
+//! apart from what a process that was left on purpose still writes.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use sandbox_core::process::{Descendants, Outcome, ProcessSpec, Stdin};
+use sandbox_core::{Ctx, Error, Result, Verb};
+use tokio::net::unix::pipe;
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+
+use super::ends::Ends;
+use super::environment::Environment;
+use super::oversee::{Order, Overseer};
+use super::program::Program;
+use super::pump::{self, Flow};
+use super::table::{Entry, State, Table};
+use super::{input, terminal};
+use crate::supervisor::{Launch, Pool, Privileges, RlimitSpec, Running, Terminal};
+
+/// A request that was found to be in order.
+pub(super) struct Checked {
+    pub(super) verb: Verb,
+    pub(super) program: Program,
+    pub(super) environment: Environment,
+    pub(super) spec: ProcessSpec,
+    pub(super) directory: OwnedFd,
+}
+
+/// Everything that the task of a run needs.
+pub(super) struct Run {
+    pub(super) checked: Checked,
+    pub(super) ends: Ends,
+    /// Written by a task of its own, where the request brought it along.
+    pub(super) stdin: Option<(pipe::Sender, Stdin)>,
+    pub(super) readers: [Option<mpsc::Sender<bytes::Bytes>>; 2],
+    pub(super) entry: Entry,
+    pub(super) orders: mpsc::UnboundedReceiver<Order>,
+    pub(super) ctx: Ctx,
+    pub(super) table: Arc<Table>,
+    pub(super) pool: Pool,
+    pub(super) timeout: Option<Duration>,
+    pub(super) limits: Vec<RlimitSpec>,
+    pub(super) privileges: Privileges,
+    pub(super) permit: OwnedSemaphorePermit,
+}
+
+impl Run {
+    /// Answers with the outcome.
+    pub(super) async fn exec(self, done: oneshot::Sender<Result<Outcome>>) {
+        let answer = self.live(|_| {}, done).await;
+        if let Some((done, error)) = answer {
+            let _ = done.send(Err(error));
+        }
+    }
+
+    /// Answers with the number of the leader.
+    pub(super) async fn spawn(self, started: oneshot::Sender<Result<u32>>) {
+        let mut started = Some(started);
+        let (done, _) = oneshot::channel();
+        let told = |pid| {
+            if let Some(started) = started.take() {
+                let _ = started.send(Ok(pid));
+            }
+        };
+        let answer = self.live(told, done).await;
+        if let (Some((_, error)), Some(started)) = (answer, started) {
+            let _ = started.send(Err(error));
+        }
+    }
+
+    /// Lives through the whole run. Returns what it was given to answer with if nothing was started.
+    async fn live(
+        mut self,
+        started: impl FnOnce(u32),
+        done: oneshot::Sender<Result<Outcome>>,
+    ) -> Option<(oneshot::Sender<Result<Outcome>>, Error)> {
+        let process = Arc::clone(&self.entry.process);
+        let running = match self.launch().await {
+            Ok(running) => running,
+            Err(error) => {
+                // Out of the table first, so that whoever hears of it may use the id again.
+                self.table.remove(&process.id);
+                process.state.send_replace(State::Refused);
+                return Some((done, error));
+            }
+        };
+        let pid = running.pid().unsigned_abs();
+        process.state.send_replace(State::Running(pid));
+        started(pid);
+
+        let Run {
+            checked,
+            ends,
+            stdin,
+            readers,
+            entry,
+            orders,
+            ctx,
+            table,
+            permit,
+            ..
+        } = self;
+        let ProcessSpec {
+            grace, descendants, ..
+        } = checked.spec;
+        // Held on, they would keep every stream from ending.
+        drop(ends.theirs);
+        // Only a weak way to give orders: the table decides whether anybody can.
+        let own_orders = entry.orders.downgrade();
+        drop(entry);
+        let mut overseer = Overseer::new(running, orders, ctx, grace, descendants);
+        let logs = [&process.stdout, &process.stderr];
+        if ends.outputs.len() < logs.len() {
+            process.stderr.end();
+        }
+        for ((pipe, log), reader) in ends.outputs.into_iter().zip(logs).zip(readers) {
+            let flow = Arc::new(Flow::new());
+            overseer.flows.push(Arc::clone(&flow));
+            let over = ordering(own_orders.clone(), Order::Over);
+            overseer
+                .pumps
+                .spawn(pump::pump(pipe, Arc::clone(log), flow, reader, over));
+        }
+        let end_of_input: &[u8] = if checked.spec.pty.is_some() {
+            terminal::END_OF_INPUT
+        } else {
+            b""
+        };
+        let feeder = stdin.map(|(pipe, stdin)| {
+            let broken = ordering(own_orders.clone(), Order::Cancel);
+            tokio::spawn(async move {
+                if input::feed(pipe, stdin, end_of_input).await.is_err() {
+                    broken();
+                }
+            })
+        });
+
+        let end = overseer
+            .run(|| logs.iter().for_each(|log| log.unblock()))
+            .await;
+        if let Some(feeder) = feeder {
+            feeder.abort();
+        }
+        let left = descendants == Descendants::Leave && end.report.survivors.left_total > 0;
+        if !left {
+            logs.iter().for_each(|log| log.end());
+        }
+        process
+            .state
+            .send_replace(State::Ended(pid, end.report.clone()));
+        drop(permit);
+        let answer = match end.failed {
+            Some(kind) => Err(Error::new(checked.verb, kind)
+                .on(&process.id)
+                .detail("the process was ended; what it wrote can be read by its id")),
+            None => Ok(Outcome {
+                id: process.id.clone(),
+                exit: end.report,
+                stdout: process.stdout.output(),
+                stderr: process.stderr.output(),
+                changes: None,
+            }),
+        };
+        let _ = done.send(answer);
+        if left {
+            overseer.stay().await;
+            logs.iter().for_each(|log| log.end());
+            process.state.send_modify(|state| {
+                if let State::Ended(_, report) = state {
+                    report.survivors.left.clear();
+                    report.survivors.left_total = 0;
+                }
+            });
+        }
+        table.ended(&process.id);
+        logs.iter().for_each(|log| log.finish());
+        None
+    }
+
+    /// Starts it, and gives up our copies of what is the process's.
+    async fn launch(&mut self) -> Result<Running> {
+        let Checked {
+            verb,
+            program,
+            environment,
+            spec,
+            directory,
+        } = &self.checked;
+        let [input, output, errors] = &self.ends.theirs;
+        let launch = Launch {
+            candidates: program.candidates.clone(),
+            argv: program.argv.clone(),
+            env: environment.entries(),
+            limits: self.limits.clone(),
+            terminal: match spec.pty {
+                Some(_) => Terminal::Controlling,
+                None => Terminal::None,
+            },
+            privileges: self.privileges,
+            directory: directory.as_fd(),
+            streams: [input.as_fd(), output.as_fd(), errors.as_fd()],
+            timeout: self.timeout,
+            grace: spec.grace,
+        };
+        let started = self.pool.run(&launch).await;
+        started.map_err(|error| program.refusal(*verb, error, directory.as_fd()))
+    }
+}
+
+/// Something that gives an order, as long as anybody may.
+fn ordering(orders: mpsc::WeakUnboundedSender<Order>, order: Order) -> impl Fn() + Send {
+    move || {
+        if let Some(orders) = orders.upgrade() {
+            let _ = orders.send(order);
+        }
+    }
+}
