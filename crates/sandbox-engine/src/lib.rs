@@ -15,10 +15,12 @@
 
 pub mod engine;
 pub mod file;
+mod harden;
 pub mod process;
 pub mod provider;
 pub mod root;
 pub mod supervisor;
 
 pub use engine::Engine;
+pub use harden::harden;
 pub use provider::{EngineProvider, ProviderOptions};

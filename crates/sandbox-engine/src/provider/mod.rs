@@ -15,10 +15,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use sandbox_core::{
-    AcquireSpec, Capability, Closed, Ctx, Descriptor, Disposition, EnvChange, EnvInherit, Error,
-    ErrorKind, Generation, Grade, MountAccess, Network, Platform, Probe, Provider, ProviderInfo,
-    ReleaseReceipt, Restriction, Result, Sandbox, SandboxEntry, SandboxId, SandboxPath,
-    SandboxState, TemplateReceipt, TemplateSpec, Update, Verb,
+    AcquireSpec, Capabilities, Capability, Closed, Ctx, Descriptor, Disposition, EnvChange,
+    EnvInherit, Error, ErrorKind, Generation, Grade, MountAccess, Network, Platform, Probe,
+    Provider, ProviderInfo, ReleaseReceipt, Restriction, Result, Sandbox, SandboxEntry, SandboxId,
+    SandboxPath, SandboxState, TemplateReceipt, TemplateSpec, Update, Verb,
 };
 
 use self::policy::Plan;
@@ -33,6 +33,13 @@ use crate::supervisor::{Pool, PoolOptions};
 const OWN_VARIABLES: [&str; 2] = ["SPP_HOST", "SPP_HOST_PID"];
 /// Shells for command lines, best first.
 const SHELLS: [&str; 4] = ["/bin/bash", "/usr/bin/bash", "/bin/sh", "/usr/bin/sh"];
+
+/// What a provider of these sandboxes can do.
+#[must_use]
+pub fn capabilities() -> Capabilities {
+    let own = [Capability::Probe, Capability::List];
+    engine::capabilities().iter().chain(own).collect()
+}
 
 /// Who a provider says it is, and its defaults.
 #[derive(Clone, Debug)]
@@ -78,11 +85,10 @@ impl EngineProvider {
     /// A provider without sandboxes.
     #[must_use]
     pub fn new(options: ProviderOptions) -> Self {
-        let own = [Capability::Probe, Capability::List];
         let info = ProviderInfo {
             name: options.name.clone(),
             version: options.version.clone(),
-            capabilities: engine::capabilities().iter().chain(own).collect(),
+            capabilities: capabilities(),
         };
         Self {
             info: Arc::new(info),

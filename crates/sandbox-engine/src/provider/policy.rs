@@ -55,7 +55,10 @@ impl Plan {
             );
         }
         if let Some(options) = &spec.options
-            && !matches!(options.split_whitespace().collect::<String>().as_str(), "{}" | "null")
+            && !matches!(
+                options.split_whitespace().collect::<String>().as_str(),
+                "{}" | "null"
+            )
         {
             return refused(
                 ErrorKind::UnsupportedSpec,

@@ -1,0 +1,37 @@
+//! What an executable does before anything else, so that what it starts cannot turn on it.
+
+#![expect(unsafe_code, reason = "closing descriptors that nobody here opened")]
+
+use std::io;
+
+use rustix::process::DumpableBehavior;
+
+/// Makes this process one that others of the same user cannot look into, and gives up every descriptor
+/// it inherited beyond standard input, output and error.
+///
+/// A process that is not dumpable cannot be traced, and its memory, descriptors and environment under
+/// `/proc` are closed to what runs in the sandbox under the same user. An inherited descriptor would
+/// keep a pipe of somebody else's open, or show what no root holds.
+///
+/// # Errors
+///
+/// What the system says.
+///
+/// # Safety
+///
+/// Nothing in this process may own a descriptor above 2 yet: call it first in `main`.
+pub unsafe fn harden() -> io::Result<()> {
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    // SAFETY: the caller promises that no descriptor in the range belongs to anybody here; the call
+    // touches no memory.
+    let done = unsafe { libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, 0_u32) };
+    match done {
+        0 => Ok(()),
+        _ => match io::Error::last_os_error() {
+            // Kernels before 5.9. What is started gets no descriptor of ours there either: each process
+            // closes all but its own three.
+            error if error.raw_os_error() == Some(libc::ENOSYS) => Ok(()),
+            error => Err(error),
+        },
+    }
+}

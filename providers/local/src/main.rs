@@ -1,0 +1,55 @@
+//! `spp-provider-local`: sandboxes that are directories of this machine, with your own privileges.
+//!
+//! Nothing is isolated here, and every descriptor says so. What a policy asks for and would need
+//! isolation is refused (`sandbox_engine::provider`).
+//!
+//! Not here: any verb. The engine does them, in this process.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use sandbox_core::EnvInherit;
+use sandbox_engine::provider::capabilities;
+use sandbox_engine::{EngineProvider, ProviderOptions};
+use spp_server::ProviderMain;
+use tracing_subscriber::EnvFilter;
+
+/// Which events are logged, in the syntax of `RUST_LOG`; warnings if it is not set.
+const LOG_VARIABLE: &str = "SPP_LOG";
+
+fn main() -> ExitCode {
+    #[expect(
+        unsafe_code,
+        reason = "inherited descriptors are closed before any is opened"
+    )]
+    // SAFETY: this is the first thing that is done, and nothing is open but 0, 1 and 2.
+    let hardened = unsafe { sandbox_engine::harden() };
+    let filter = EnvFilter::try_from_env(LOG_VARIABLE).unwrap_or_else(|_| EnvFilter::new("warn"));
+    // Standard output is the protocol's.
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .init();
+    if let Err(error) = hardened {
+        tracing::warn!("this process can be looked into by others of this user: {error}");
+    }
+    spp_server::main(ProviderMain {
+        name: "local",
+        version: env!("CARGO_PKG_VERSION"),
+        about: "Sandboxes that are directories of this machine, with your own privileges.",
+        capabilities: capabilities(),
+        options_schema: Some(r#"{"type":"object","additionalProperties":false}"#),
+        provider: Box::new(|| {
+            Ok(Arc::new(EngineProvider::new(ProviderOptions {
+                name: "local".into(),
+                version: env!("CARGO_PKG_VERSION").into(),
+                location: "local".into(),
+                inherit: EnvInherit::All,
+                notes: vec![
+                    "commands run in your own tree and with your own privileges; nothing is isolated".into(),
+                ],
+            })))
+        }),
+    })
+}

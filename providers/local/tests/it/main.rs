@@ -1,0 +1,1 @@
+//! The real executable: by hand, offline, and served over its pipes.
