@@ -162,6 +162,22 @@ impl Name for SandboxPath {
     }
 }
 
+/// The names in a directory, in order.
+pub(crate) fn names(directory: &Path) -> Vec<String> {
+    let mut names: Vec<_> = std::fs::read_dir(directory)
+        .expect("a directory")
+        .map(|entry| {
+            entry
+                .expect("an entry")
+                .file_name()
+                .to_string_lossy()
+                .into_owned()
+        })
+        .collect();
+    names.sort();
+    names
+}
+
 /// Asserts that a verb was refused in this way, certainly without effect.
 #[track_caller]
 pub(crate) fn refused<T: std::fmt::Debug>(result: Result<T, Error>, kind: ErrorKind) -> Error {

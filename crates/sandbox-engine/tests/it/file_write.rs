@@ -1,7 +1,6 @@
 //! Changing files: what a receipt says, what is kept, and that nothing is lost or left.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::Path;
 
 use bytes::Bytes;
 use sandbox_core::file::{
@@ -9,7 +8,7 @@ use sandbox_core::file::{
 };
 use sandbox_core::{Ctx, Digest, ErrorKind};
 
-use super::file::{Name, Tree, block_on, refused};
+use super::file::{Name, Tree, names, refused};
 
 fn put_if(name: &str, content: &str, precondition: Precondition) -> Change {
     Change::Put {
@@ -22,21 +21,6 @@ fn put_if(name: &str, content: &str, precondition: Precondition) -> Change {
 
 fn digest(content: &[u8]) -> Digest {
     Digest::from_bytes(*blake3::hash(content).as_bytes())
-}
-
-fn names(directory: &Path) -> Vec<String> {
-    let mut names: Vec<_> = std::fs::read_dir(directory)
-        .expect("a directory")
-        .map(|entry| {
-            entry
-                .expect("an entry")
-                .file_name()
-                .to_string_lossy()
-                .into_owned()
-        })
-        .collect();
-    names.sort();
-    names
 }
 
 #[tokio::test]
@@ -431,92 +415,4 @@ async fn the_shared_bits_of_a_directory_survive_a_change_of_its_mode() {
         .mode()
         & 0o7777;
     assert_eq!(mode, 0o3750);
-}
-
-/// Set where a test runs itself again.
-const AGAIN: &str = "TEST_RUNS_IN_ITS_OWN_NAMESPACE";
-
-/// Runs a test with a file system of 256 KiB at the directory it is given. The mount belongs to a
-/// namespace of the test's own, in which it runs itself again, so that nothing of it can be left.
-fn on_a_small_disk(test: &str, body: impl FnOnce(&Path)) {
-    if std::env::var_os(AGAIN).is_none() {
-        let this = std::env::current_exe().expect("this program has a path");
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "a test that runs itself again, elsewhere"
-        )]
-        let mut again = std::process::Command::new("unshare");
-        again.arg("--mount").env(AGAIN, "1");
-        if !rustix::process::geteuid().is_root() {
-            again.args(["--user", "--map-root-user"]);
-        }
-        let status = again
-            .arg(this)
-            .args(["--exact", test])
-            .status()
-            .expect("unshare is installed");
-        assert!(
-            status.success(),
-            "{test} failed, or no namespace can be made here"
-        );
-        return;
-    }
-    let directory = tempfile::tempdir().expect("a directory");
-    let flags = rustix::mount::MountFlags::empty();
-    rustix::mount::mount(
-        "tmpfs",
-        directory.path(),
-        "tmpfs",
-        flags,
-        Some(c"size=256k"),
-    )
-    .expect("root may");
-    body(directory.path());
-    rustix::mount::unmount(directory.path(), rustix::mount::UnmountFlags::DETACH)
-        .expect("it is mounted");
-}
-
-#[test]
-fn a_full_disk_is_told_leaves_the_old_content_and_nothing_else() {
-    on_a_small_disk(
-        "file_write::a_full_disk_is_told_leaves_the_old_content_and_nothing_else",
-        |disk| {
-            let roots =
-                sandbox_engine::root::Roots::new(disk, sandbox_core::MountAccess::ReadWrite)
-                    .expect("there");
-            let files = sandbox_engine::file::Files::new(std::sync::Arc::new(roots));
-            let disk = disk.to_owned();
-            block_on(async move {
-                let change = |change| {
-                    let files = files.clone();
-                    async move {
-                        files
-                            .write(&Ctx::new(), WriteRequest::new([change]))
-                            .await
-                            .expect("answered")
-                            .remove(0)
-                    }
-                };
-                change(Change::put("file".path(), "old"))
-                    .await
-                    .expect("there is room");
-                refused(
-                    change(Change::put("file".path(), vec![b'x'; 1 << 20])).await,
-                    ErrorKind::NoSpace,
-                );
-                refused(
-                    change(Change::put("new/file".path(), vec![b'x'; 1 << 20])).await,
-                    ErrorKind::NoSpace,
-                );
-                let grow = Change::edit("file".path(), "old", vec![b'x'; 1 << 20]);
-                refused(change(grow).await, ErrorKind::NoSpace);
-                assert_eq!(std::fs::read(disk.join("file")).expect("there"), b"old");
-                assert_eq!(names(&disk), ["file", "new"]);
-                assert_eq!(names(&disk.join("new")), [""; 0]);
-                change(Change::put("file".path(), "new"))
-                    .await
-                    .expect("there is room for this");
-            });
-        },
-    );
 }

@@ -1,6 +1,7 @@
 //! Integration tests of the engine: real directories, real processes.
 
 mod file;
+mod file_disk;
 mod file_read;
 mod file_remove;
 mod file_user;
