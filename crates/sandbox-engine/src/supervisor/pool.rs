@@ -11,7 +11,8 @@
 
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
@@ -29,16 +30,25 @@ const WAKE_AFTER: Duration = Duration::from_secs(1);
 /// How long it may take after that, before it is killed. Longer than a sweep goes on.
 const KILL_AFTER: Duration = Duration::from_secs(9);
 
+/// How long supervisors beyond [`PoolOptions::resting`] wait for work.
+const RESTLESS: Duration = Duration::from_secs(10);
+
 /// Sizes of a pool.
 #[derive(Clone, Copy, Debug)]
 pub struct PoolOptions {
-    /// Most supervisors that wait for work.
-    pub idle: usize,
+    /// Most supervisors that wait for work right after it, so that a next burst of commands finds
+    /// them. Each has about 200 KiB of its own.
+    pub busy: usize,
+    /// Most that go on waiting when there is no work for a while.
+    pub resting: usize,
 }
 
 impl Default for PoolOptions {
     fn default() -> Self {
-        PoolOptions { idle: 8 }
+        PoolOptions {
+            busy: 64,
+            resting: 2,
+        }
     }
 }
 
@@ -55,7 +65,9 @@ pub struct Pool {
 #[derive(Debug)]
 struct Shared {
     idle: Mutex<Vec<Supervisor>>,
-    most: usize,
+    options: PoolOptions,
+    /// Somebody will look whether too many wait.
+    tended: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -139,7 +151,8 @@ impl Pool {
         let first = Supervisor::new()?;
         let shared = Shared {
             idle: Mutex::new(vec![first]),
-            most: options.idle.max(1),
+            options,
+            tended: AtomicBool::new(false),
         };
         Ok(Pool {
             shared: Arc::new(shared),
@@ -179,7 +192,7 @@ impl Pool {
                 Err(_) => {}
             }
         };
-        self.shared.restock();
+        Shared::restock(&self.shared);
         let mut running = Running {
             supervisor: Some(supervisor),
             pool: Arc::clone(&self.shared),
@@ -226,18 +239,38 @@ impl Shared {
     }
 
     /// Keeps one waiting. That none can be made now is said by whoever needs it.
-    fn restock(&self) {
-        if self.idle().is_empty()
+    fn restock(shared: &Arc<Self>) {
+        if shared.idle().is_empty()
             && let Ok(supervisor) = Supervisor::new()
         {
-            self.put(supervisor);
+            Shared::put(shared, supervisor);
         }
     }
 
-    fn put(&self, supervisor: Supervisor) {
-        let mut idle = self.idle();
-        if idle.len() < self.most {
-            idle.push(supervisor);
+    fn put(shared: &Arc<Self>, supervisor: Supervisor) {
+        let mut idle = shared.idle();
+        if idle.len() >= shared.options.busy.max(1) {
+            return;
+        }
+        idle.push(supervisor);
+        let many = idle.len() > shared.options.resting.max(1);
+        drop(idle);
+        if many && !shared.tended.swap(true, Ordering::Relaxed) {
+            tokio::spawn(Shared::tend(Arc::downgrade(shared)));
+        }
+    }
+
+    /// Lets those go that nobody needed for a while.
+    async fn tend(shared: Weak<Self>) {
+        tokio::time::sleep(RESTLESS).await;
+        if let Some(shared) = shared.upgrade() {
+            shared.tended.store(false, Ordering::Relaxed);
+            let surplus = {
+                let mut idle = shared.idle();
+                let resting = shared.options.resting.max(1).min(idle.len());
+                idle.split_off(resting)
+            };
+            drop(surplus);
         }
     }
 }
@@ -401,7 +434,7 @@ impl Running {
     fn give_back(&mut self) {
         self.ended = true;
         if let Some(supervisor) = self.supervisor.take() {
-            self.pool.put(supervisor);
+            Shared::put(&self.pool, supervisor);
         }
     }
 
