@@ -43,14 +43,14 @@ impl From<OpenError> for Error {
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// There is no such executable.
-    #[error("the provider `{provider}` was not found: {}; {}", where_looked(.command.as_deref(), looked_in), how_to_get(.command.as_deref(), provider))]
+    #[error("the provider `{provider}` was not found: {}; {}", where_looked(provider, .command.as_deref(), .beside.as_deref()), how_to_get(.command.as_deref(), provider))]
     NotFound {
         /// The provider.
         provider: String,
         /// The configured command, if there is one.
         command: Option<PathBuf>,
-        /// The directories that were looked in.
-        looked_in: Vec<PathBuf>,
+        /// The directory of the running executable, which was looked in first.
+        beside: Option<PathBuf>,
     },
     /// The file is there and you may not execute it.
     #[error("the provider `{provider}` cannot be executed: {} is not an executable file for you; set its mode with `chmod +x`, or point `command` at another", path.display())]
@@ -269,17 +269,22 @@ fn minutes(time: Duration) -> String {
     format!("{} min", time.as_secs() / 60)
 }
 
-fn where_looked(command: Option<&std::path::Path>, looked_in: &[PathBuf]) -> String {
-    match command {
-        Some(path) if path.is_absolute() => format!("there is no {}", path.display()),
-        Some(name) => format!("there is no `{}` in PATH", name.display()),
-        None => {
-            let directories: Vec<_> = looked_in
-                .iter()
-                .map(|directory| directory.display().to_string())
-                .collect();
-            format!("looked in {}", directories.join(", "))
-        }
+fn where_looked(
+    provider: &str,
+    command: Option<&std::path::Path>,
+    beside: Option<&std::path::Path>,
+) -> String {
+    let program = match command {
+        Some(path) if path.is_absolute() => return format!("there is no {}", path.display()),
+        Some(name) => return format!("there is no `{}` in PATH", name.display()),
+        None => format!("{}{provider}", crate::locate::PREFIX),
+    };
+    match beside {
+        Some(directory) => format!(
+            "there is no `{program}` in {}, nor in PATH",
+            directory.display()
+        ),
+        None => format!("there is no `{program}` in PATH"),
     }
 }
 

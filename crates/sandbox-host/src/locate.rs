@@ -119,10 +119,7 @@ pub fn executable(provider: &ProviderConfig, search: &SearchPath) -> Result<Path
         None => StartError::NotFound {
             provider: provider_name,
             command: provider.command.clone(),
-            looked_in: candidates
-                .iter()
-                .filter_map(|path| Some(path.parent()?.to_owned()))
-                .collect(),
+            beside: search.beside.clone(),
         },
     })
 }
@@ -177,7 +174,10 @@ mod tests {
         assert!(matches!(find("c"), Err(StartError::NotExecutable { .. })));
         assert!(matches!(
             find("d"),
-            Err(StartError::NotFound { looked_in, .. }) if looked_in.len() == 2
+            Err(StartError::NotFound {
+                beside: Some(_),
+                ..
+            })
         ));
         assert_eq!(search.providers(), ["a", "b"]);
     }

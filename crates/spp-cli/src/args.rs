@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use sandbox_core::{Digest, EnvChange, SandboxPath};
 use sandbox_host::config::quantity;
@@ -112,10 +113,10 @@ pub(crate) struct Run {
     #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
     pub(crate) timeout: Option<Duration>,
     /// Where to start, from the directory you stand in.
-    #[arg(long, value_name = "DIR", value_parser = path)]
+    #[arg(long, value_name = "DIR", value_parser = path())]
     pub(crate) cwd: Option<SandboxPath>,
     /// Set a variable, or with a name alone pass yours on. May be repeated.
-    #[arg(long = "env", short = 'e', value_name = "NAME[=VALUE]", value_parser = clap::builder::OsStringValueParser::new())]
+    #[arg(long = "env", short = 'e', value_name = "NAME[=VALUE]", value_parser = OsStringValueParser::new())]
     pub(crate) env: Vec<OsString>,
     /// The command and its arguments.
     #[arg(value_name = "CMD", trailing_var_arg = true, required = true)]
@@ -125,7 +126,7 @@ pub(crate) struct Run {
 #[derive(Debug, Args)]
 pub(crate) struct Shell {
     /// Where to start, from the directory you stand in.
-    #[arg(long, value_name = "DIR", value_parser = path)]
+    #[arg(long, value_name = "DIR", value_parser = path())]
     pub(crate) cwd: Option<SandboxPath>,
     /// A command to run in place of the shell.
     #[arg(value_name = "CMD", trailing_var_arg = true)]
@@ -135,7 +136,7 @@ pub(crate) struct Shell {
 #[derive(Debug, Args)]
 pub(crate) struct Read {
     /// The file, from the directory you stand in, or absolute as the place sees it.
-    #[arg(value_name = "PATH", value_parser = path)]
+    #[arg(value_name = "PATH", value_parser = path())]
     pub(crate) path: SandboxPath,
     /// Only these lines, first to last, counted from 1. Either may be left out.
     #[arg(long, value_name = "A:B", value_parser = lines)]
@@ -148,7 +149,7 @@ pub(crate) struct Read {
 #[derive(Debug, Args)]
 pub(crate) struct Write {
     /// The file, from the directory you stand in, or absolute as the place sees it.
-    #[arg(value_name = "PATH", value_parser = path)]
+    #[arg(value_name = "PATH", value_parser = path())]
     pub(crate) path: SandboxPath,
     /// Permission bits, in octal: 644, 755.
     #[arg(long, value_name = "MODE", value_parser = mode)]
@@ -164,8 +165,10 @@ pub(crate) struct Write {
 /// How much is asked for when the end is left out; more than any file.
 const TO_THE_END: u64 = 1 << 50;
 
-fn path(text: &str) -> Result<SandboxPath, String> {
-    SandboxPath::parse(text).map_err(|error| error.to_string())
+/// Paths are bytes: a name need not be UTF-8.
+fn path() -> impl TypedValueParser<Value = SandboxPath> {
+    use std::os::unix::ffi::OsStrExt as _;
+    OsStringValueParser::new().try_map(|text| SandboxPath::parse(text.as_bytes()))
 }
 
 /// `A:B` as first line and count.

@@ -100,12 +100,15 @@ impl Failure {
         }
         if let Some(error) = self.verb() {
             object["verb"] = error.verb().name().into();
-            object["kind"] = format!("{:?}", error.kind()).into();
+            object["kind"] = error.kind().name().into();
             object["effect"] = match error.effect() {
                 Effect::None => "none".into(),
                 Effect::Unknown => "unknown".into(),
             };
             object["retryable"] = error.is_retryable().into();
+            if let Some(expected) = error.expected_value() {
+                object["expected"] = expected.into();
+            }
         }
         json!({ "error": object })
     }

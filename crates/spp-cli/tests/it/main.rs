@@ -1,0 +1,9 @@
+//! `spp` as its users meet it: the real executable, the real provider `local`, a scratch directory.
+
+mod config;
+mod doctor;
+mod ends;
+mod files;
+mod run;
+mod shell;
+mod support;

@@ -1,0 +1,191 @@
+//! `spp shell`, at a terminal that the test plays.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::process::{Child, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags};
+use rustix::process::Signal;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
+
+use crate::support::{LIMIT, Place, check, finish, signal, start};
+
+/// A terminal with `spp` on it.
+struct Terminal {
+    keyboard: File,
+    screen: mpsc::Receiver<Vec<u8>>,
+    shown: String,
+    /// Kept open, so that the settings can be looked at after the end.
+    line: OwnedFd,
+    child: Child,
+}
+
+impl Terminal {
+    fn open(place: &Place, args: &[&str], shell: &str) -> Self {
+        let keyboard = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+        grantpt(&keyboard).expect("access to it");
+        unlockpt(&keyboard).expect("access to it");
+        resize(&keyboard, 30, 100);
+        let name = ptsname(&keyboard, Vec::new()).expect("its name");
+        let line = || {
+            rustix::fs::open(&name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty())
+                .expect("its other end")
+        };
+        let child = start(
+            place
+                .command(args)
+                .env("SHELL", shell)
+                .env("PS1", "> ")
+                .env("TERM", "dumb")
+                .stdin(Stdio::from(line()))
+                .stdout(Stdio::from(line()))
+                .stderr(Stdio::from(line())),
+        );
+        let keyboard = File::from(keyboard);
+        let mut reader = keyboard.try_clone().expect("another handle");
+        let (told, screen) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(count) = reader.read(&mut buffer) {
+                if count == 0 || told.send(buffer[..count].to_vec()).is_err() {
+                    break;
+                }
+            }
+        });
+        Self {
+            keyboard,
+            screen,
+            shown: String::new(),
+            line: line(),
+            child,
+        }
+    }
+
+    fn type_in(&mut self, keys: &str) {
+        self.keyboard
+            .write_all(keys.as_bytes())
+            .expect("the terminal takes keys");
+    }
+
+    /// Waits until a text is shown, and forgets what came up to it.
+    fn expect(&mut self, text: &str) {
+        let start = Instant::now();
+        loop {
+            if let Some(at) = self.shown.find(text) {
+                self.shown.drain(..at + text.len());
+                return;
+            }
+            assert!(
+                start.elapsed() < LIMIT,
+                "{text:?} was not shown; what was: {:?}",
+                self.shown
+            );
+            if let Ok(piece) = self.screen.recv_timeout(Duration::from_millis(100)) {
+                self.shown.push_str(&String::from_utf8_lossy(&piece));
+            }
+        }
+    }
+
+    fn is_raw(&self) -> bool {
+        !tcgetattr(&self.line)
+            .expect("its settings")
+            .local_modes
+            .contains(LocalModes::ICANON)
+    }
+
+    fn end(self) -> (Option<i32>, bool) {
+        let restored = |line: &OwnedFd| {
+            tcgetattr(line)
+                .expect("its settings")
+                .local_modes
+                .contains(LocalModes::ICANON | LocalModes::ECHO)
+        };
+        let ended = finish(self.child);
+        (ended.code, restored(&self.line))
+    }
+}
+
+fn resize(keyboard: &impl rustix::fd::AsFd, rows: u16, columns: u16) {
+    let size = Winsize {
+        ws_row: rows,
+        ws_col: columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    tcsetwinsize(keyboard, size).expect("a size can be set");
+}
+
+#[test]
+fn a_shell_has_the_terminals_size_follows_it_and_gives_it_back() {
+    let place = Place::new();
+    let mut terminal = Terminal::open(&place, &["shell"], "/bin/sh");
+    terminal.expect("> ");
+    assert!(terminal.is_raw());
+    terminal.type_in("stty size; tty | sed s/^/tty-/\n");
+    terminal.expect("30 100");
+    terminal.expect("tty-/dev/");
+    resize(&terminal.keyboard, 41, 121);
+    signal(&terminal.child, Signal::WINCH);
+    // The change takes its own way; ask until it has arrived.
+    terminal
+        .type_in("until [ \"$(stty size)\" = '41 121' ]; do sleep 0.05; done; echo resi''zed\n");
+    terminal.expect("resized");
+    terminal.type_in("exit 3\n");
+    assert_eq!(terminal.end(), (Some(3), true));
+}
+
+#[test]
+fn ctrl_c_reaches_the_program_in_the_shell_and_not_spp() {
+    let place = Place::new();
+    let mut terminal = Terminal::open(&place, &["shell"], "/bin/sh");
+    terminal.expect("> ");
+    terminal.type_in("sleep 1000\n");
+    terminal.expect("sleep 1000");
+    terminal.type_in("\x03");
+    terminal.expect("> ");
+    terminal.type_in("echo ali''ve\n");
+    terminal.expect("alive");
+    terminal.type_in("exit\n");
+    assert_eq!(terminal.end(), (Some(0), true));
+}
+
+#[test]
+fn much_output_is_shown_to_its_end() {
+    let place = Place::new();
+    let mut terminal = Terminal::open(
+        &place,
+        &[
+            "shell",
+            "--",
+            "sh",
+            "-c",
+            "seq 1 300000; echo the-end; exit 9",
+        ],
+        "/bin/sh",
+    );
+    terminal.expect("299999\r\n300000\r\nthe-end");
+    assert_eq!(terminal.end(), (Some(9), true));
+}
+
+#[test]
+fn a_request_to_terminate_restores_the_terminal() {
+    let place = Place::new();
+    let mut terminal = Terminal::open(&place, &["shell"], "/bin/sh");
+    terminal.expect("> ");
+    signal(&terminal.child, Signal::TERM);
+    let (code, restored) = terminal.end();
+    assert!(restored, "the terminal was left raw");
+    assert!(code.is_some_and(|code| code >= 128), "{code:?}");
+}
+
+#[test]
+fn without_a_terminal_it_explains_itself() {
+    let place = Place::new();
+    let ended = place.spp(&["shell"]);
+    check(&ended, 125, "");
+    assert!(ended.stderr.contains("spp run"), "{}", ended.stderr);
+}
