@@ -257,9 +257,11 @@ async fn a_process_started_without_input_takes_none() {
 #[tokio::test]
 async fn a_terminal_is_written_to_resized_and_hung_up() {
     let place = Place::new();
-    let mut spec = sh(
-        "trap 'stty size' WINCH; stty -echo; touch ready; while read l; do echo got $l; done; echo over",
-    );
+    // Resized while it does not read: some shells end a `read` when a signal arrives.
+    let script = "trap 'stty size' WINCH; stty -echo; touch ready; \
+                  until test -e go; do sleep 0.01; done; \
+                  while read l; do echo got $l; done; echo over";
+    let mut spec = sh(script);
     spec.pty = Some(PtySize {
         rows: 10,
         columns: 20,
@@ -279,6 +281,9 @@ async fn a_terminal_is_written_to_resized_and_hung_up() {
         ..piece(&name, 0, "line\n")
     };
     send(&place, request).await.expect("taken");
+    let seen = place.read(&name, OutputStream::Stdout, 0).await;
+    assert_eq!(text(&seen.bytes), "50 132\r\n");
+    std::fs::write(place.root.join("go"), "").expect("writable");
     let close = ProcStdinRequest {
         close: true,
         ..piece(&name, 5, "")
