@@ -85,10 +85,7 @@ pub(crate) async fn the_same_spec_is_the_same_sandbox(place: &Place) -> Verdict 
 
 pub(crate) async fn another_spec_of_the_same_id_is_a_conflict(place: &Place) -> Verdict {
     let mut spec = place.spec.clone();
-    spec.policy
-        .env
-        .changes
-        .push(EnvChange::set("OTHER", "spec"));
+    spec.labels.insert("other".to_owned(), "spec".to_owned());
     refused(
         place.provider.acquire(&place.ctx(), &spec).await,
         ErrorKind::Conflict,

@@ -139,7 +139,6 @@ macro_rules! with_checks {
             process::status::every_exit_code_comes_back [] "outcome: Status::Exited";
             process::status::a_signal_is_not_an_exit_code [] "outcome: Status::Signalled";
             process::status::a_process_starts_with_no_signal_ignored [] "exec: signals at their defaults";
-            process::status::output_before_a_failure_is_returned [] "outcome: a failure is no error";
             process::status::duration_and_use_are_told [] "outcome: duration and usage";
             process::status::runs_at_once_do_not_mix [] "exec: calls may be concurrent";
             process::status::a_run_has_the_id_it_was_given [] "exec: ids are the caller's";

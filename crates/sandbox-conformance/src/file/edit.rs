@@ -61,7 +61,7 @@ pub(crate) async fn an_edit_replaces_a_text_that_occurs_once(place: &Place) -> V
             receipt.line_delta,
             receipt.replaced
         ),
-        (true, 43, 3, 1),
+        (true, 40, 3, 1),
         "existed, bytes, line delta, replaced"
     );
     ensure_eq!(receipt.digest, Some(digest_of(after.as_bytes())), "digest");

@@ -361,13 +361,17 @@ pub(crate) async fn a_put_for_the_right_digest_replaces(place: &Place) -> Verdic
     let digest = before
         .digest
         .ok_or_else(|| Failure::new("the receipt has no digest"))?;
-    place
+    let receipt = place
         .sandbox
         .change(
             &place.ctx(),
             put_if("file", "after", Precondition::Digest(digest)),
         )
         .await?;
+    ensure!(
+        receipt.existed,
+        "the receipt does not know what was replaced"
+    );
     ensure_eq!(place.content("file").await?, "after", "content");
     Ok(())
 }

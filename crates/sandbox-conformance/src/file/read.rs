@@ -158,8 +158,8 @@ pub(crate) async fn a_small_part_of_a_large_file_is_read(place: &Place) -> Verdi
 
 pub(crate) async fn encoding_byte_order_mark_and_line_ends_are_told(place: &Place) -> Verdict {
     let texts: [(&[u8], Encoding, bool, Option<Newline>); 9] = [
-        (b"", Encoding::Utf8, false, Some(Newline::None)),
         (b"one line", Encoding::Utf8, false, Some(Newline::None)),
+        (b"", Encoding::Utf8, false, Some(Newline::None)),
         (b"a\nb\n", Encoding::Utf8, false, Some(Newline::Lf)),
         (b"a\r\nb\r\n", Encoding::Utf8, false, Some(Newline::CrLf)),
         (b"a\r\nb\n", Encoding::Utf8, false, Some(Newline::Mixed)),

@@ -102,7 +102,7 @@ pub(crate) async fn closed_input_stays_closed(place: &Place) -> Verdict {
         ErrorKind::StdinClosed,
         "input after the end of input",
     )?;
-    place.put("go", "").await?;
+    place.put("go", "now").await?;
     let (output, exit) = place.log(&proc_id("reader"), OutputStream::Stdout).await?;
     ensure_eq!(
         (&output[..], exit.status),

@@ -25,7 +25,7 @@ pub(crate) async fn output_arrives_while_the_process_runs(place: &Place) -> Verd
         drain_until(&mut execution.stdout, "ready\n"),
     )
     .await??;
-    place.put("go", "").await?;
+    place.put("go", "now").await?;
     let (rest, _, outcome) = try_join3(drain(execution.stdout), drain(execution.stderr), async {
         execution.outcome.await.map_err(Failure::from)
     })

@@ -34,7 +34,7 @@ pub(crate) async fn a_spawned_process_runs_on(place: &Place) -> Verdict {
     let receipt = place.spawn("runner", line, SpawnStdin::Null).await?;
     ensure_eq!(receipt.id, proc_id("runner"), "id");
     place.says("runner", &format!("{}\n", receipt.pid)).await?;
-    place.put("go", "").await?;
+    place.put("go", "now").await?;
     let (output, exit) = place.log(&proc_id("runner"), OutputStream::Stdout).await?;
     ensure_eq!(output, format!("{}\ngone\n", receipt.pid), "output");
     ensure_eq!(exit.status, Status::Exited(9), "status");
@@ -101,7 +101,7 @@ pub(crate) async fn a_read_waits_until_there_is_something(place: &Place) -> Verd
     let reading = stdout(place, "late", 0, 100, Duration::from_secs(30));
     let writing = async {
         tokio::time::sleep(Duration::from_millis(50)).await;
-        place.put("go", "").await
+        place.put("go", "now").await
     };
     let (chunk, _) = soon(
         "a read that waits",
@@ -313,7 +313,13 @@ pub(crate) async fn one_process_too_many_is_busy(place: &Place) -> Verdict {
         ErrorKind::Busy,
         "a second process where one is allowed",
     )?;
-    limited.kill("first").await?;
+    let stop = ProcStopRequest {
+        id: proc_id("first"),
+        stop: Stop::Graceful {
+            grace: Duration::from_secs(2),
+        },
+    };
+    limited.sandbox.proc_stop(&limited.ctx(), stop).await?;
     // The slot is free as soon as the first is said to be gone.
     limited.sandbox.spawn(&limited.ctx(), second).await?;
     limited

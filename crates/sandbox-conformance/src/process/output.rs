@@ -148,7 +148,7 @@ pub(crate) async fn output_before_a_timeout_is_returned(place: &Place) -> Verdic
 }
 
 pub(crate) async fn bytes_that_no_log_keeps_are_counted(place: &Place) -> Verdict {
-    let mut process = place.line("head -c 500000 /dev/zero")?;
+    let mut process = keep(place.line("head -c 500000 /dev/zero")?, 1000, 1000);
     process.output.log = 100_000;
     let output = place.run(process).await?.stdout;
     ensure_eq!(

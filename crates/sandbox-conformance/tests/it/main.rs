@@ -1,3 +1,4 @@
 //! The suite on what this workspace offers, and the proof that the suite can fail.
 
 mod engine;
+mod matrix;
