@@ -1,7 +1,7 @@
 //! How a supervisor comes to be, and which processes of ours are supervisors.
 //!
 //! A supervisor is forked from a process with threads, and never executes anything: after the fork
-//! only [`child`](super::child) runs, which makes system calls on memory it has. The fork happens
+//! only `child` runs, which makes system calls on memory it has. The fork happens
 //! with every signal blocked, so that no handler of the engine ever runs in the copy.
 //!
 //! The register below belongs to the process, not to a pool, because what it answers does: which of

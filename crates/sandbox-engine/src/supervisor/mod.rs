@@ -8,15 +8,15 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | [`pool`] | the engine's side: supervisors that wait, and the handle of a run |
-//! | [`launch`] | what is to be started, and how it is laid out for the other side |
-//! | [`image`] | the layout: programs, arguments, environment and limits in one block of memory |
-//! | [`wire`] | the messages between the two |
-//! | [`fork`] | how a supervisor comes to be, and which processes of ours are supervisors |
-//! | [`child`] | the supervisor's own loop |
-//! | [`start`] | from the supervisor to the running program |
-//! | [`tree`] | which processes descend from which |
-//! | [`sys`] | the few system calls that have no safe wrapper elsewhere |
+//! | `pool` | the engine's side: supervisors that wait, and the handle of a run |
+//! | `launch` | what is to be started, and how it is laid out for the other side |
+//! | `image` | the layout: programs, arguments, environment and limits in one block of memory |
+//! | `wire` | the messages between the two |
+//! | `fork` | how a supervisor comes to be, and which processes of ours are supervisors |
+//! | `child` | the supervisor's own loop |
+//! | `start` | from the supervisor to the running program |
+//! | `tree` | which processes descend from which |
+//! | `sys` | the few system calls that have no safe wrapper elsewhere |
 //!
 //! **Invariants.**
 //! - A supervisor serves one run at a time, and goes back to the pool only when the kernel said

@@ -7,6 +7,7 @@ mod file_remove;
 mod file_user;
 mod file_write;
 mod process;
+mod process_engine;
 mod process_input;
 mod process_output;
 mod process_start;
