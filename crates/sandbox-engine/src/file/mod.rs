@@ -2,22 +2,22 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | [`read`] | reading one file, parts of it, or several |
-//! | [`write`] | a list of changes, and what became of each |
-//! | [`content`] | giving a file new content: preconditions, edits, what was there before |
-//! | [`stage`] | content that becomes visible all at once |
-//! | [`edit`], [`hint`] | replacing texts, and what to say when one is not there |
-//! | [`names`] | directories, renames, links, permission bits |
-//! | [`remove`] | removing entries and trees |
-//! | [`stat`] | what entries are |
-//! | [`text`] | lines, line ends, encodings |
-//! | [`lock`] | one change of a name at a time |
-//! | [`call`] | where work runs and how it is interrupted |
+//! | `read` | reading one file, parts of it, or several |
+//! | `write` | a list of changes, and what became of each |
+//! | `content` | giving a file new content: preconditions, edits, what was there before |
+//! | `stage` | content that becomes visible all at once |
+//! | `edit`, `hint` | replacing texts, and what to say when one is not there |
+//! | `names` | directories, renames, links, permission bits |
+//! | `remove` | removing entries and trees |
+//! | `stat` | what entries are |
+//! | `text` | lines, line ends, encodings |
+//! | `lock` | one change of a name at a time |
+//! | `call` | where work runs and how it is interrupted |
 //!
 //! **Invariants.**
 //! - A reader sees the old content of a file or the new, never a mixture: content is written beside
-//!   and renamed into place. What that costs is said at [`stage`].
-//! - Two changes of one file through this process never lose one of them ([`lock`]).
+//!   and renamed into place. What that costs is said at `stage`.
+//! - Two changes of one file through this process never lose one of them (`lock`).
 //! - Names are data. Nothing here builds a command line, a pattern or another path from one.
 //!
 //! Not here: containment (`root`).

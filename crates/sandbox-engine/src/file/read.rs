@@ -21,7 +21,7 @@ use sandbox_core::{Ctx, Digest, Error, ErrorKind, Result, Verb};
 use super::call::{self, Interrupt};
 use super::text::{self, Part};
 use super::{Files, modified};
-use crate::root::{Cached, Fault, Opened, Outcome};
+use crate::root::{Cached, Fault, Opened};
 
 /// Largest file that is read where the call arrives, in bytes.
 const INLINE_BYTES: u64 = 64 * 1024;
@@ -37,7 +37,7 @@ impl Files {
     pub async fn read(&self, ctx: &Ctx, request: ReadRequest) -> Result<FileContent> {
         call::check(ctx, Verb::Read)?;
         check_request(&request)?;
-        if let Some(content) = self.read_inline(&request) {
+        if let Some(content) = self.read_inline(ctx, &request) {
             return content;
         }
         let files = self.clone();
@@ -79,21 +79,15 @@ impl Files {
     }
 
     /// Reads what needs no waiting; `None` if something would have to be waited for.
-    fn read_inline(&self, request: &ReadRequest) -> Option<Result<FileContent>> {
-        if request.range != Range::All {
-            return None;
-        }
-        let done = |result: Outcome<FileContent>| {
-            Some(result.map_err(|fault| fault.on(Verb::Read, &request.path)))
-        };
+    fn read_inline(&self, ctx: &Ctx, request: &ReadRequest) -> Option<Result<FileContent>> {
         let opened = match self.roots.open_file(&request.path, Cached::Only) {
             Ok(opened) => opened,
             // Whatever else stands in the way is judged once, on the way that can wait.
             Err(Fault::Os(_)) => return None,
-            Err(fault) => return done(Err(fault)),
+            Err(fault) => return Some(Err(fault.on(Verb::Read, &request.path))),
         };
         let size = size(&opened);
-        if size > INLINE_BYTES || size > request.max || size == 0 {
+        if size > INLINE_BYTES || size == 0 {
             return None;
         }
         let mut bytes = vec![0; usize::try_from(size).ok()?];
@@ -103,26 +97,35 @@ impl Files {
             0,
             ReadWriteFlags::NOWAIT,
         );
-        (read == Ok(bytes.len())).then(|| Ok(whole(&opened, bytes)))
+        if read != Ok(bytes.len()) {
+            return None;
+        }
+        if request.range == Range::All && size <= request.max {
+            return Some(Ok(whole(&opened, bytes)));
+        }
+        let reader = Reader {
+            ctx,
+            verb: Verb::Read,
+            request,
+            opened: &opened,
+            memory: Some(&bytes),
+        };
+        Some(reader.range())
     }
 
     fn read_now(&self, ctx: &Ctx, verb: Verb, request: &ReadRequest) -> Result<FileContent> {
-        let fault = |fault: Fault| fault.on(verb, &request.path);
         let opened = self
             .roots
             .open_file(&request.path, Cached::No)
-            .map_err(fault)?;
+            .map_err(|fault| fault.on(verb, &request.path))?;
         let reader = Reader {
             ctx,
             verb,
             request,
             opened: &opened,
+            memory: None,
         };
-        match request.range {
-            Range::All => reader.all(),
-            Range::Bytes { offset, length } => reader.bytes(offset, length),
-            Range::Lines { first, count } => reader.lines(first, count),
-        }
+        reader.range()
     }
 }
 
@@ -142,9 +145,19 @@ struct Reader<'a> {
     verb: Verb,
     request: &'a ReadRequest,
     opened: &'a Opened,
+    /// All of the file, if it was read already.
+    memory: Option<&'a [u8]>,
 }
 
 impl Reader<'_> {
+    fn range(&self) -> Result<FileContent> {
+        match self.request.range {
+            Range::All => self.all(),
+            Range::Bytes { offset, length } => self.bytes(offset, length),
+            Range::Lines { first, count } => self.lines(first, count),
+        }
+    }
+
     fn max(&self) -> u64 {
         self.request.max.min(MAX_FILE_BYTES)
     }
@@ -243,11 +256,10 @@ impl Reader<'_> {
     }
 
     fn part(&self, bytes: Vec<u8>, offset: u64, total_bytes: u64) -> Result<FileContent> {
-        let mut start = [0; text::MARK_BYTES];
-        let read = retry(|| rustix::io::pread(&self.opened.file, &mut start, 0))
-            .map_err(|errno| self.os(errno))?;
+        let mut start = Vec::with_capacity(text::MARK_BYTES);
+        self.read_at(&mut start, 0)?;
         Ok(FileContent {
-            text: text::facts(&bytes, &start[..read], Part::Some),
+            text: text::facts(&bytes, &start, Part::Some),
             bytes: Bytes::from(bytes),
             offset,
             total_bytes,
@@ -262,9 +274,19 @@ impl Reader<'_> {
     fn fill(&self, bytes: &mut Vec<u8>, base: u64) -> Result<bool> {
         call::check(self.ctx, self.verb).map_err(|error| error.on(&self.request.path))?;
         let offset = base.saturating_add(bytes.len() as u64);
-        append(self.opened.file.as_fd(), bytes, offset)
-            .map(|read| read > 0)
-            .map_err(|errno| self.os(errno))
+        Ok(self.read_at(bytes, offset)? > 0)
+    }
+
+    fn read_at(&self, bytes: &mut Vec<u8>, offset: u64) -> Result<usize> {
+        if let Some(memory) = self.memory {
+            let rest = usize::try_from(offset)
+                .ok()
+                .and_then(|offset| memory.get(offset..))
+                .unwrap_or_default();
+            bytes.extend_from_slice(rest);
+            return Ok(rest.len());
+        }
+        append(self.opened.file.as_fd(), bytes, offset).map_err(|errno| self.os(errno))
     }
 
     fn os(&self, errno: Errno) -> Error {

@@ -3,7 +3,7 @@
 //! A root is a directory handle with the prefix under which it is seen and whether it may be
 //! changed. The first is the workspace. Containment is a matter of handles, never of comparing
 //! texts: the kernel resolves beneath a handle (`openat2` with `RESOLVE_BENEATH`), and where it will
-//! not, because a link leaves or the call is filtered, [`walk`] opens one component after the other
+//! not, because a link leaves or the call is filtered, `walk` opens one component after the other
 //! without following and decides every link itself.
 //!
 //! **Invariants.**
