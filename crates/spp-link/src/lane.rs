@@ -52,10 +52,38 @@ pub struct LaneWriter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Closed;
 
+/// Tells whether the writer has taken a line: from then on the peer may have seen it.
+#[derive(Debug, Default)]
+pub struct Taken {
+    taken: AtomicBool,
+    notify: Notify,
+}
+
+impl Taken {
+    /// Whether the line was taken.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        self.taken.load(Ordering::SeqCst)
+    }
+
+    /// Resolves once the line was taken. One task may wait.
+    pub async fn wait(&self) {
+        while !self.is_set() {
+            self.notify.notified().await;
+        }
+    }
+
+    /// Says that the line was taken.
+    pub fn set(&self) {
+        self.taken.store(true, Ordering::SeqCst);
+        self.notify.notify_one();
+    }
+}
+
 #[derive(Debug)]
 struct Control {
     line: Vec<u8>,
-    taken: Option<Arc<AtomicBool>>,
+    taken: Option<Arc<Taken>>,
 }
 
 #[derive(Debug)]
@@ -107,13 +135,12 @@ impl Lanes {
         self.push(line, None)
     }
 
-    /// As [`control`](Self::control), and sets `taken` once the writer has taken the line: from
-    /// then on the peer may have seen it.
+    /// As [`control`](Self::control), and sets `taken` once the writer has taken the line.
     ///
     /// # Errors
     ///
     /// [`Closed`] if the writer is gone.
-    pub fn control_tracked(&self, line: Vec<u8>, taken: Arc<AtomicBool>) -> Result<(), Closed> {
+    pub fn control_tracked(&self, line: Vec<u8>, taken: Arc<Taken>) -> Result<(), Closed> {
         self.push(line, Some(taken))
     }
 
@@ -158,7 +185,7 @@ impl Lanes {
         self.shared.close.notify_one();
     }
 
-    fn push(&self, line: Vec<u8>, taken: Option<Arc<AtomicBool>>) -> Result<(), Closed> {
+    fn push(&self, line: Vec<u8>, taken: Option<Arc<Taken>>) -> Result<(), Closed> {
         let queued = self.shared.queued.fetch_add(line.len(), Ordering::Relaxed) + line.len();
         if queued > self.shared.limit {
             self.shared.overflow.notify_one();
@@ -255,7 +282,7 @@ impl LaneWriter {
             .queued
             .fetch_sub(control.line.len(), Ordering::Relaxed);
         if let Some(taken) = control.taken {
-            taken.store(true, Ordering::SeqCst);
+            taken.set();
         }
         batch.extend_from_slice(&control.line);
         self.keep(control.line);
@@ -350,12 +377,12 @@ mod tests {
     #[tokio::test]
     async fn a_line_is_marked_when_the_peer_may_have_seen_it() {
         let (lanes, writer) = lanes(1 << 20);
-        let taken = Arc::new(AtomicBool::new(false));
+        let taken = Arc::new(Taken::default());
         lanes
             .control_tracked(b"request\n".to_vec(), Arc::clone(&taken))
             .expect("open");
-        assert!(!taken.load(Ordering::SeqCst));
+        assert!(!taken.is_set());
         everything(&lanes, writer).await;
-        assert!(taken.load(Ordering::SeqCst));
+        assert!(taken.is_set());
     }
 }

@@ -23,7 +23,7 @@ pub mod line;
 pub mod receive;
 pub mod send;
 
-pub use lane::{BULK_LINE, Closed, LaneWriter, Lanes, lanes};
+pub use lane::{BULK_LINE, Closed, LaneWriter, Lanes, Taken, lanes};
 pub use line::LineReader;
 pub use receive::{Fault, Kept, Receiver, Receivers, Refused};
 pub use send::{IdInUse, SendEnd, Sender, Senders};

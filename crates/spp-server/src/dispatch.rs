@@ -34,7 +34,7 @@ pub(crate) enum Dispatch {
 /// Methods that may begin while every place is taken: they end work, or show that it goes on.
 const EXEMPT: [&str; 4] = ["ping", "shutdown", "proc_stop", "release"];
 
-pub(crate) fn line(session: &Arc<Session>, methods: &Methods, line: Line<'_>) -> Dispatch {
+pub(crate) fn line(session: &Arc<Session>, methods: &Methods, line: &Line<'_>) -> Dispatch {
     let line = match line {
         Line::Complete(line) => line,
         Line::TooLong { prefix } => {

@@ -7,24 +7,25 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::{FutureExt, StreamExt};
-use sandbox_core::{ByteStream, Cancel, Error, Result};
+use sandbox_core::{ByteStream, Cancel, Error, ErrorKind, Result, Verb};
 use spp_link::{CHUNK_BYTES, SendEnd, Sender};
 
 /// How long a cancelled run waits for a reader that takes nothing, before it gives up the rest of
 /// the stream: without an end to that wait, one stalled reader would keep a cancelled call open.
 const STALLED_AFTER_CANCEL: Duration = Duration::from_secs(1);
 
-/// Carries `stream` to its end, until the host wants no more, or until the host takes nothing after
-/// `cancel` was raised. The stream is dropped then, which discards the rest of it.
+/// Carries `stream` to its end, or until the host wants no more. The stream is dropped then, which
+/// discards the rest of it.
 ///
 /// # Errors
 ///
-/// The stream's own error.
+/// The stream's own error; `Cancelled` if the host took nothing more after `cancel` was raised.
 pub(crate) async fn pump(
+    verb: Verb,
     mut stream: ByteStream,
     sender: &mut Sender,
     cancel: &Cancel,
-) -> Result<(), Error> {
+) -> Result<()> {
     loop {
         let next = tokio::select! {
             biased;
@@ -35,8 +36,14 @@ pub(crate) async fn pump(
             return Ok(());
         };
         let (bytes, end) = gather(first?, &mut stream);
-        if send(sender, bytes, cancel).await.is_err() {
-            return Ok(());
+        match send(sender, bytes, cancel).await {
+            Some(Ok(())) => {}
+            Some(Err(_)) => return Ok(()),
+            None => {
+                return Err(Error::new(verb, ErrorKind::Cancelled).detail(
+                    "it was cancelled, nobody read the stream, and the rest of it was given up",
+                ));
+            }
         }
         match end {
             None => {}
@@ -46,15 +53,20 @@ pub(crate) async fn pump(
     }
 }
 
-async fn send(sender: &mut Sender, bytes: Bytes, cancel: &Cancel) -> Result<(), SendEnd> {
+/// `None` if nobody reads and the run was cancelled.
+async fn send(
+    sender: &mut Sender,
+    bytes: Bytes,
+    cancel: &Cancel,
+) -> Option<std::result::Result<(), SendEnd>> {
     let stalled = async {
         cancel.cancelled().await;
         tokio::time::sleep(STALLED_AFTER_CANCEL).await;
     };
     tokio::select! {
         biased;
-        sent = sender.send(bytes) => sent,
-        () = stalled => Err(SendEnd::Stopped),
+        sent = sender.send(bytes) => Some(sent),
+        () = stalled => None,
     }
 }
 

@@ -125,7 +125,7 @@ impl Connection {
         let mut lines = LineReader::new(reader, max);
         loop {
             while let Some(line) = lines.buffered() {
-                self.line(line);
+                self.line(&line);
             }
             while self.handlers.try_join_next().is_some() {}
             let filled = tokio::select! {
@@ -141,7 +141,7 @@ impl Connection {
         }
     }
 
-    fn line(&mut self, line: Line<'_>) {
+    fn line(&mut self, line: &Line<'_>) {
         match dispatch::line(&self.session, &self.methods, line) {
             Dispatch::Done => {}
             Dispatch::Begun(mut handler) => {

@@ -86,7 +86,7 @@ async fn carry(work: &Work, stream: ByteStream, id: Option<StreamId>, cancel: &C
     // With a terminal there is one output, and the host need not name a stream for the other.
     let Some(id) = id else { return };
     let failed = match work.send(id) {
-        Ok(mut outgoing) => crate::pump::pump(stream, outgoing.sender(), cancel).await,
+        Ok(mut outgoing) => crate::pump::pump(Verb::Exec, stream, outgoing.sender(), cancel).await,
         Err(error) => Err(error),
     };
     if let Err(error) = failed {

@@ -47,7 +47,7 @@ async fn pull_tree(begun: Begun<PullTreeParams>) -> Result<PullTreeResult> {
             let mut outgoing = work.send(archive_id)?;
             let Pull { archive, receipt } = sandbox.pull_tree(&ctx, request).await?;
             let (carried, receipt) = join!(
-                crate::pump::pump(archive, outgoing.sender(), ctx.cancel()),
+                crate::pump::pump(Verb::PullTree, archive, outgoing.sender(), ctx.cancel()),
                 receipt,
             );
             // An archive that ended early is no archive, whatever the receipt says.

@@ -1,0 +1,338 @@
+//! What the parts of one connection share, and how lines and the end take effect.
+//!
+//! **Invariants.** Everything here returns at once. The first end is the only one: it fails what is
+//! under way, ends every stream, loses every sandbox, and stops the writer, in this order, so that
+//! nobody who is told of it finds something that still works.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use jsonrpsee::core::client::async_client::RpcService;
+use sandbox_core::{Effect, Error, ErrorKind, Generation, SandboxId, Verb};
+use serde_json::value::RawValue;
+use spp_link::{Fault, Lanes, Receivers, Senders};
+use spp_protocol::codec::{Line, StreamChunk, write_notification};
+use spp_protocol::error::ErrorObject;
+use spp_protocol::message::Notification;
+use spp_protocol::message::stream::{
+    Cancel, Progress, SandboxClosed, StreamCredit, StreamData, StreamEnd, StreamStop,
+};
+use tokio::sync::{Notify, Semaphore};
+use tokio::task::AbortHandle;
+
+use crate::guard::{Answer, AnswerKind, Form, Verdict, inspect};
+use crate::life::Lives;
+use crate::options::{ConnectionEnd, Counters, Strictness, count};
+use crate::pending::PendingCalls;
+
+/// Bad lines within [`BAD_LINE_PERIOD`] that a connection survives.
+const BAD_LINES: u32 = 100;
+const BAD_LINE_PERIOD: Duration = Duration::from_secs(60);
+/// How much of a bad line is logged, in bytes.
+const LOGGED_BYTES: usize = 200;
+
+pub(crate) struct Shared {
+    pub(crate) lanes: Lanes,
+    pub(crate) senders: Senders,
+    pub(crate) receivers: Receivers,
+    pub(crate) calls: PendingCalls,
+    pub(crate) lives: Lives,
+    pub(crate) counters: Counters,
+    /// One permit for each call that may be under way.
+    pub(crate) slots: Arc<Semaphore>,
+    /// Longest line the peer takes.
+    pub(crate) max_line: AtomicUsize,
+    /// Sends requests; set once the client behind us is built.
+    pub(crate) service: OnceLock<RpcService>,
+    strictness: Strictness,
+    opened: Instant,
+    /// When the last line came, in milliseconds after `opened`.
+    last_line: AtomicU64,
+    bad_lines: Mutex<(Instant, u32)>,
+    end: OnceLock<ConnectionEnd>,
+    ended: Notify,
+    writer: OnceLock<AbortHandle>,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        lanes: Lanes,
+        senders: Senders,
+        receivers: Receivers,
+        strictness: Strictness,
+        slots: usize,
+        max_line: usize,
+    ) -> Self {
+        let now = Instant::now();
+        Self {
+            lanes,
+            senders,
+            receivers,
+            calls: PendingCalls::default(),
+            lives: Lives::default(),
+            counters: Counters::default(),
+            slots: Arc::new(Semaphore::new(slots)),
+            max_line: AtomicUsize::new(max_line),
+            service: OnceLock::new(),
+            strictness,
+            opened: now,
+            last_line: AtomicU64::new(0),
+            bad_lines: Mutex::new((now, 0)),
+            end: OnceLock::new(),
+            ended: Notify::new(),
+            writer: OnceLock::new(),
+        }
+    }
+
+    /// Names the task that writes, to be stopped at the end.
+    pub(crate) fn set_writer(&self, writer: AbortHandle) {
+        if self.writer.set(writer).is_ok() && self.end.get().is_some() {
+            self.stop_writer();
+        }
+    }
+
+    pub(crate) fn end(&self) -> Option<&ConnectionEnd> {
+        self.end.get()
+    }
+
+    /// Resolves at the end of the connection.
+    pub(crate) async fn ended(&self) -> &ConnectionEnd {
+        loop {
+            let ended = self.ended.notified();
+            if let Some(end) = self.end.get() {
+                return end;
+            }
+            ended.await;
+        }
+    }
+
+    /// Ends the connection.
+    pub(crate) fn finish(&self, end: ConnectionEnd) {
+        let fault = Fault {
+            kind: end.kind,
+            detail: end.reason.clone(),
+        };
+        if self.end.set(end).is_err() {
+            return;
+        }
+        tracing::debug!(reason = fault.detail, "the connection ended");
+        self.ended.notify_waiters();
+        self.slots.close();
+        self.senders.close();
+        self.receivers.close(&fault);
+        self.calls.clear();
+        self.lives.lose_all(&fault.detail);
+        self.stop_writer();
+    }
+
+    fn stop_writer(&self) {
+        if let Some(writer) = self.writer.get() {
+            writer.abort();
+        }
+    }
+
+    /// What a call fails with because the connection ended.
+    ///
+    /// - `seen`: whether the peer may have seen the request.
+    pub(crate) fn end_error(&self, verb: Verb, seen: bool) -> Error {
+        let (kind, reason) = match self.end.get() {
+            Some(end) => (end.kind, end.reason.clone()),
+            None => (ErrorKind::Disconnected, "the connection ended".into()),
+        };
+        let effect = if seen && changes_something(verb) {
+            Effect::Unknown
+        } else {
+            Effect::None
+        };
+        Error::new(verb, kind).with_effect(effect).detail(reason)
+    }
+
+    /// Tells the peer that a call is no longer wanted.
+    pub(crate) fn cancel(&self, id: u64) {
+        if self.calls.cancel(id) {
+            // If the writer is gone the call is about to fail.
+            let _ = self.lanes.control(cancel_line(id));
+        }
+    }
+
+    pub(crate) fn heard(&self) {
+        let now = u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.last_line.store(now, Ordering::Relaxed);
+    }
+
+    /// How long ago the last line came.
+    pub(crate) fn silence(&self) -> Duration {
+        let heard = Duration::from_millis(self.last_line.load(Ordering::Relaxed));
+        self.opened.elapsed().saturating_sub(heard)
+    }
+
+    /// Acts on one line. Returns the canonical answer if it is one.
+    pub(crate) fn line(&self, line: &Line<'_>) -> Option<Vec<u8>> {
+        if let Line::Complete(bytes) = line
+            && let Some(chunk) = StreamChunk::parse_line(bytes)
+        {
+            self.data(chunk);
+            return None;
+        }
+        let shown: &[u8] = match *line {
+            Line::Complete(bytes) => bytes,
+            Line::TooLong { prefix } => prefix,
+        };
+        if self.strictness == Strictness::Engine && matches!(line, Line::TooLong { .. }) {
+            self.bad_line(shown, "the line is longer than a line may be");
+            return None;
+        }
+        match inspect(line, &self.calls) {
+            Verdict::Answer(answer) => return Some(self.answer(answer)),
+            Verdict::Notification { method, params } => {
+                if let Err(problem) = self.notification(&method, params) {
+                    self.bad_line(shown, problem);
+                }
+            }
+            Verdict::Refuse(refusal) => {
+                count(&self.counters.refused_requests);
+                if !self.lanes.is_congested() {
+                    // If the writer is gone there is nobody to refuse.
+                    let _ = self.lanes.control(refusal);
+                }
+            }
+            Verdict::Unasked => count(&self.counters.unasked_answers),
+            Verdict::Bad(problem) => self.bad_line(shown, problem),
+        }
+        None
+    }
+
+    fn answer(&self, answer: Answer) -> Vec<u8> {
+        if answer.form == Form::Repaired {
+            count(&self.counters.repaired_answers);
+        }
+        if !answer.call.streams.is_empty() {
+            let failure = match answer.outcome {
+                AnswerKind::Result => None,
+                AnswerKind::Error => failure_of(&answer.line),
+            };
+            for stream in &answer.call.streams {
+                let result = failure.clone().map_or(Ok(()), Err);
+                self.receivers.end(*stream, None, result);
+            }
+        }
+        answer.line
+    }
+
+    fn notification(&self, method: &str, params: &str) -> Result<(), &'static str> {
+        fn read<T: Notification>(params: &str) -> Result<T, &'static str> {
+            serde_json::from_str(params).map_err(|_| "a notification is malformed")
+        }
+        match method {
+            StreamCredit::METHOD => {
+                let StreamCredit { stream, bytes } = read(params)?;
+                self.senders.credit(stream.0, bytes);
+            }
+            StreamStop::METHOD => self.senders.stop(read::<StreamStop>(params)?.stream.0),
+            StreamEnd::METHOD => {
+                let end: StreamEnd = read(params)?;
+                let result = end.error.map_or(Ok(()), |error| {
+                    let error = error.decode(Verb::Exec);
+                    Err(fault_of(&error))
+                });
+                self.receivers.end(end.stream.0, end.bytes, result);
+            }
+            StreamData::METHOD => {
+                let chunk = StreamChunk::from_params(params);
+                self.data(chunk.map_err(|_| "stream data is malformed")?);
+            }
+            Progress::METHOD => {
+                let progress: Progress = read(params)?;
+                self.calls.progress(progress.id, progress.into());
+            }
+            SandboxClosed::METHOD => {
+                let closed: SandboxClosed = read(params)?;
+                let id = SandboxId::new(&closed.sandbox)
+                    .map_err(|_| "a sandbox has an id that is none")?;
+                let generation = Generation(closed.generation);
+                self.lives.end(&id, Some(generation), closed.decode());
+            }
+            // A later version's, perhaps.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn data(&self, chunk: StreamChunk<'_>) {
+        let (stream, seq, offset) = (chunk.stream.0, chunk.seq, chunk.offset);
+        match chunk.payload.into_bytes() {
+            Ok(bytes) => {
+                if self.receivers.data(stream, seq, offset, bytes).is_err() {
+                    count(&self.counters.refused_data);
+                }
+            }
+            Err(error) => {
+                count(&self.counters.refused_data);
+                self.receivers.spoil(stream, &error.to_string());
+            }
+        }
+    }
+
+    fn bad_line(&self, line: &[u8], problem: &'static str) {
+        count(&self.counters.bad_lines);
+        let shown = String::from_utf8_lossy(&line[..line.len().min(LOGGED_BYTES)]);
+        tracing::warn!(line = %shown.escape_debug(), problem, "a line of the provider was dropped");
+        if self.strictness == Strictness::Engine {
+            self.finish(ConnectionEnd::lost(format!(
+                "the engine broke the protocol: {problem}"
+            )));
+            return;
+        }
+        let too_many = {
+            let mut bad_lines = self
+                .bad_lines
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            if bad_lines.0.elapsed() > BAD_LINE_PERIOD {
+                *bad_lines = (Instant::now(), 0);
+            }
+            bad_lines.1 += 1;
+            bad_lines.1 > BAD_LINES
+        };
+        if too_many {
+            self.finish(ConnectionEnd::disconnected(format!(
+                "the provider wrote more than {BAD_LINES} lines within a minute that are no \
+                 messages, the last because {problem}; something in it prints to standard output"
+            )));
+        }
+    }
+}
+
+/// What the reader of a stream is told whose call failed; `None` if nothing was begun, so that
+/// nothing of the stream is missing.
+fn failure_of(line: &[u8]) -> Option<Fault> {
+    #[derive(serde::Deserialize)]
+    struct Failed<'a> {
+        #[serde(borrow)]
+        error: &'a RawValue,
+    }
+    let failed: Failed<'_> = serde_json::from_slice(line).ok()?;
+    let object: ErrorObject = serde_json::from_str(failed.error.get()).ok()?;
+    let error = object.decode(Verb::Exec);
+    (error.effect() == Effect::Unknown).then(|| fault_of(&error))
+}
+
+fn fault_of(error: &Error) -> Fault {
+    Fault {
+        kind: error.kind(),
+        detail: error.detail_text().to_owned(),
+    }
+}
+
+/// Whether a verb may change something, so that not knowing whether it was done matters.
+pub(crate) fn changes_something(verb: Verb) -> bool {
+    use spp_protocol::method::{Changes, find};
+    find(verb.name()).is_none_or(|method| method.changes != Changes::Nothing)
+}
+
+pub(crate) fn cancel_line(id: u64) -> Vec<u8> {
+    let mut line = Vec::with_capacity(64);
+    write_notification(&mut line, &Cancel { id });
+    line
+}
