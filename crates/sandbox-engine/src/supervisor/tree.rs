@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags, RawDir};
 
-/// Most processes that one look can hold. A bigger tree takes more than one.
+/// Most descendants that one look can hold. A bigger tree takes more than one.
 const CAPACITY: usize = 4096;
 
 /// A list of process numbers of fixed size.
@@ -76,27 +76,23 @@ impl Table {
 
     /// Puts every descendant of `root` into `found`, parents before their children. Those that have
     /// ended and were not reaped are among them: such a one may still have threads that run.
+    ///
+    /// Only descendants are held, so it does not matter how many processes the machine has. A child
+    /// mostly has a higher number than its parent and is met after it, so that one look finds nearly
+    /// all and the last finds nothing new.
     pub(super) fn descendants(&self, root: i32, found: &mut Pids) {
-        let mut parents = Pids::new();
-        let mut all = Pids::new();
-        self.each(|stat| {
-            all.push(stat.pid);
-            parents.push(stat.parent);
-        });
         found.length = 0;
-        let mut next = 0;
-        let mut parent = root;
         loop {
-            for (pid, its_parent) in all.as_slice().iter().zip(parents.as_slice()) {
-                if *its_parent == parent {
-                    found.push(*pid);
+            let before = found.length;
+            self.each(|stat| {
+                let below = stat.parent == root || found.as_slice().contains(&stat.parent);
+                if below && !found.as_slice().contains(&stat.pid) {
+                    found.push(stat.pid);
                 }
+            });
+            if found.length == before {
+                return;
             }
-            match found.as_slice().get(next) {
-                Some(pid) => parent = *pid,
-                None => return,
-            }
-            next += 1;
         }
     }
 
