@@ -20,8 +20,10 @@ pub mod stream;
 pub mod tree;
 pub mod value;
 
-use schemars::JsonSchema;
-use serde::de::DeserializeOwned;
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{DeserializeOwned, Deserializer};
 use serde::{Deserialize, Serialize};
 
 use crate::error::ErrorObject;
@@ -50,13 +52,65 @@ pub trait Notification: Serialize + DeserializeOwned + JsonSchema + Send + 'stat
 }
 
 /// One answer of several: the item's result, or its error.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Item<T> {
     /// It worked.
     Ok(T),
     /// It did not.
     Error(Box<ErrorObject>),
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Item<T> {
+    /// Not derived, because that would refuse unknown members beside the one that counts.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(bound(deserialize = "T: Deserialize<'de>"))]
+        struct Members<T> {
+            #[serde(default = "absent", deserialize_with = "present")]
+            ok: Option<T>,
+            error: Option<Box<ErrorObject>>,
+        }
+
+        fn absent<T>() -> Option<T> {
+            None
+        }
+
+        // `null` is a value of `ok`, not its absence.
+        fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+            deserializer: D,
+        ) -> Result<Option<T>, D::Error> {
+            T::deserialize(deserializer).map(Some)
+        }
+
+        let members = Members::deserialize(deserializer)?;
+        match (members.ok, members.error) {
+            (Some(value), None) => Ok(Self::Ok(value)),
+            (None, Some(error)) => Ok(Self::Error(error)),
+            _ => Err(serde::de::Error::custom(
+                "an item has exactly one of the members `ok` and `error`",
+            )),
+        }
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Item<T> {
+    fn schema_name() -> Cow<'static, str> {
+        format!("Item_{}", T::schema_name()).into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let ok = generator.subschema_for::<T>();
+        let error = generator.subschema_for::<ErrorObject>();
+        json_schema!({
+            "description": "One answer of several: the item's result, or its error.",
+            "type": "object",
+            "oneOf": [
+                { "properties": { "ok": ok }, "required": ["ok"] },
+                { "properties": { "error": error }, "required": ["error"] },
+            ],
+        })
+    }
 }
 
 /// Declares the parameters of a verb of a sandbox: its own members, then those that all have.

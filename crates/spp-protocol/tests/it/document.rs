@@ -1,0 +1,1 @@
+//! The document names everything the code has.
