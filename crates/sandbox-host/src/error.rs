@@ -145,7 +145,8 @@ pub enum StartError {
     },
     /// The two sides share no major version of the protocol.
     #[error(
-        "the provider `{provider}` and this host share no version of the protocol; update the older of the two{stderr}"
+        "the provider `{provider}` and this host share no version of the protocol: this host speaks {}; update the older of the two{stderr}",
+        majors()
     )]
     Version {
         /// The provider.
@@ -259,6 +260,14 @@ pub(crate) fn visible(text: &str) -> String {
             escaped.into_iter().flatten().chain(plain)
         })
         .collect()
+}
+
+fn majors() -> String {
+    let majors: Vec<String> = spp_protocol::version::MAJORS
+        .iter()
+        .map(u32::to_string)
+        .collect();
+    majors.join(", ")
 }
 
 fn quoted(text: &str) -> String {

@@ -1,17 +1,24 @@
-//! The beginning of a provider's output, kept aside until the handshake is done.
+//! What the host itself wants to know of a provider's output: how it begins, and that it ended.
 //!
 //! When a handshake fails, how the output begins says why: a header, a banner, a stack trace. The
 //! connection itself has no use for that, so a reader in front of it remembers.
+//!
+//! The end is held back for a moment. Usually the process is exiting, and whoever waits for it is
+//! about to end the connection with its status and last words, which say more than a closed pipe.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, ReadBuf};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
+use tokio::time::{Sleep, sleep};
 
 /// How much is kept, in bytes.
 const KEPT: usize = 200;
+/// How long the end is held back.
+const HELD: Duration = Duration::from_millis(90);
 /// How a message begins at programs that frame like an editor's language server.
 const HEADER: &[u8] = b"content-length:";
 
@@ -20,9 +27,10 @@ pub(crate) struct Preview<R> {
     inner: R,
     beginning: Beginning,
     full: bool,
+    end: Option<Pin<Box<Sleep>>>,
 }
 
-/// How a stream began.
+/// How a stream began, and whether it ended.
 #[derive(Clone, Default)]
 pub(crate) struct Beginning(Arc<Shared>);
 
@@ -30,6 +38,7 @@ pub(crate) struct Beginning(Arc<Shared>);
 struct Shared {
     bytes: Mutex<Vec<u8>>,
     framed: Notify,
+    ended: watch::Sender<bool>,
 }
 
 impl<R> Preview<R> {
@@ -39,6 +48,7 @@ impl<R> Preview<R> {
             inner,
             beginning: beginning.clone(),
             full: false,
+            end: None,
         };
         (preview, beginning)
     }
@@ -62,6 +72,17 @@ impl Beginning {
         let line = bytes.split(|&byte| byte == b'\n').next()?;
         (!line.is_empty() && !line.starts_with(b"{"))
             .then(|| String::from_utf8_lossy(line).into_owned())
+    }
+
+    /// Whether the stream has ended: its writer closed it, or is gone.
+    pub(crate) fn has_ended(&self) -> bool {
+        *self.0.ended.borrow()
+    }
+
+    /// Resolves once it has ended.
+    pub(crate) async fn ended(&self) {
+        // The sender is part of what this holds, so it cannot be gone.
+        let _ = self.0.ended.subscribe().wait_for(|ended| *ended).await;
     }
 
     fn bytes(&self) -> Vec<u8> {
@@ -97,8 +118,16 @@ impl<R: AsyncRead + Unpin> AsyncRead for Preview<R> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<std::io::Result<()>> {
+        if let Some(end) = &mut self.end {
+            return end.as_mut().poll(context).map(Ok);
+        }
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.inner).poll_read(context, buffer))?;
+        if buffer.filled().len() == before && buffer.remaining() > 0 {
+            self.beginning.0.ended.send_replace(true);
+            let end = self.end.insert(Box::pin(sleep(HELD)));
+            return end.as_mut().poll(context).map(Ok);
+        }
         if !self.full {
             self.full = !self.beginning.push(&buffer.filled()[before..]);
         }
@@ -116,6 +145,7 @@ mod tests {
         let mut all = Vec::new();
         preview.read_to_end(&mut all).await.expect("reading memory");
         assert_eq!(all, output, "the preview changed the stream");
+        assert!(beginning.has_ended());
         beginning
     }
 

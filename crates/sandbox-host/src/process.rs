@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use sandbox_core::{Ctx, Error, ErrorKind, Verb};
+use sandbox_core::{Ctx, Disposition, Error, ErrorKind, Verb};
 use spp_client::{ConnectOptions, Connection};
 use tokio::process::Child;
 use tokio::sync::{mpsc, watch};
@@ -40,8 +40,8 @@ impl Default for Timing {
     }
 }
 
-/// How long what a process wrote before it ended may still be on its way.
-const LAST_WORDS: Duration = Duration::from_millis(50);
+/// How long what a process wrote before it ended may still be on its way, on each of its two streams.
+const LAST_WORDS: Duration = Duration::from_millis(40);
 /// How long a process that closed its output may take to exit and so say why.
 const EXIT_AFTER_CLOSE: Duration = Duration::from_millis(500);
 
@@ -150,6 +150,7 @@ struct Life {
     group: Option<Pid>,
     stderr: Tail,
     drained: tokio::task::JoinHandle<()>,
+    beginning: Beginning,
 }
 
 impl Life {
@@ -176,12 +177,9 @@ impl Life {
             child,
             stderr,
             drained,
-        };
-        let pipes = Pipes {
-            input,
-            output,
             beginning,
         };
+        let pipes = Pipes { input, output };
         Ok((life, pipes))
     }
 
@@ -242,7 +240,6 @@ impl Life {
 struct Pipes {
     input: tokio::process::ChildStdin,
     output: Preview<tokio::process::ChildStdout>,
-    beginning: Beginning,
 }
 
 /// Waits for the first answer, or for whatever comes in its place.
@@ -253,7 +250,7 @@ async fn handshake(
     ctx: &Ctx,
 ) -> Result<Arc<Connection>, StartError> {
     let provider = life.provider.clone();
-    let beginning = pipes.beginning;
+    let beginning = life.beginning.clone();
     let options = ConnectOptions {
         location: Some(provider.clone()),
         // Told apart here from the other ways in which a start fails, so it must not pass before.
@@ -304,6 +301,17 @@ async fn handshake(
             },
         });
     };
+    // While its output is open, it was this side that had enough of it.
+    if !beginning.has_ended()
+        && let Some(begins) = beginning.babble()
+    {
+        return Err(StartError::Babble {
+            provider,
+            begins,
+            stderr: life.last_words().await,
+            source,
+        });
+    }
     // Most failures are a process that is about to exit: its status and its last words say more
     // than the pipe that it left.
     if source.kind() == ErrorKind::Disconnected
@@ -345,18 +353,18 @@ async fn supervise(
         status = life.wait() => {
             // What it wrote just before is still in the pipe; a grandchild that holds the pipe open
             // must not make anybody wait for more.
-            let _ = timeout(LAST_WORDS, connection.closed()).await;
+            let _ = timeout(LAST_WORDS, life.beginning.ended()).await;
             let ending = match status {
                 Ok(status) => Ending(status).to_string(),
                 Err(error) => format!("waiting for it failed: {error}"),
             };
             fail(&mut life, &connection, format!("ended: {ending}")).await
         }
-        _ = connection.closed() => {
-            // A provider that is exiting says more with its status.
+        closed = connection.closed() => {
+            // Every call has failed by now. For whoever comes next, a status says more.
             let what = match timeout(EXIT_AFTER_CLOSE, life.wait()).await {
                 Ok(Ok(status)) => format!("ended: {}", Ending(status)),
-                _ => "ended its connection and did not exit".to_owned(),
+                _ => format!("was given up: {closed}"),
             };
             fail(&mut life, &connection, what).await
         }
@@ -364,7 +372,7 @@ async fn supervise(
         _ = stopped.recv() => {
             tell.send_replace(Phase::Ending(End::Stopped));
             // Its answer is a courtesy; the end of its input is what counts.
-            let _ = timeout(timing.grace, connection.shutdown()).await;
+            let _ = timeout(timing.grace, connection.shutdown(Disposition::Keep)).await;
             connection.abort(format!("the provider `{}` was shut down", life.provider));
             End::Stopped
         }

@@ -100,7 +100,7 @@ impl Failure {
         }
         if let Some(error) = self.verb() {
             object["verb"] = error.verb().name().into();
-            object["kind"] = error.kind().name().into();
+            object["kind"] = snake(&format!("{:?}", error.kind())).into();
             object["effect"] = match error.effect() {
                 Effect::None => "none".into(),
                 Effect::Unknown => "unknown".into(),
@@ -139,6 +139,18 @@ impl From<sandbox_host::config::ConfigError> for Failure {
     fn from(error: sandbox_host::config::ConfigError) -> Self {
         OpenError::from(error).into()
     }
+}
+
+/// `NotFound` as `not_found`, which is how kinds are written everywhere outside of Rust.
+fn snake(name: &str) -> String {
+    let mut text = String::new();
+    for character in name.chars() {
+        if character.is_ascii_uppercase() && !text.is_empty() {
+            text.push('_');
+        }
+        text.push(character.to_ascii_lowercase());
+    }
+    text
 }
 
 #[derive(Debug)]

@@ -35,7 +35,10 @@ impl Session {
             root: Some(root),
             ..OpenRequest::default()
         };
-        match host.open(ctx, None, request).await {
+        let ctx = ctx.clone().with_progress(|progress| {
+            tracing::info!(phase = progress.phase, "{}", progress.message);
+        });
+        match host.open(&ctx, None, request).await {
             Ok(opened) => Ok(Self { host, opened }),
             Err(error) => {
                 host.shutdown().await;

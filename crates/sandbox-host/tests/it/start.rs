@@ -107,14 +107,15 @@ async fn messages_behind_headers_are_recognised() {
 async fn a_provider_of_another_major_version_is_told_with_both_sides() {
     let body = r#"
         read -r line; id=${line#*'"id":'}; id=${id%%[,\}]*}
-        refuse '{"code":1001,"message":"failed to initialize: no common protocol version: this provider speaks 7","data":{"kind":"unsupported_version","effect":"none","verb":"initialize"}}'
+        refuse '{"code":1001,"message":"this provider speaks 7","data":{"kind":"unsupported_version","effect":"none","verb":"initialize","detail":"this provider speaks 7"}}'
         exec sleep 1000"#;
     let (error, text) = fault(&Fixture::new(body)).await;
     assert!(matches!(error, StartError::Version { .. }), "{text}");
     let cause = std::error::Error::source(&error)
         .expect("the versions are in the cause")
         .to_string();
-    assert!(cause.contains('7'), "{cause}");
+    assert!(cause.contains("speaks 7"), "{cause}");
+    assert!(text.contains("this host speaks 1"), "{text}");
 }
 
 #[tokio::test]
