@@ -255,6 +255,9 @@ async fn handshake(
         location: Some(provider.clone()),
         // Told apart here from the other ways in which a start fails, so it must not pass before.
         start_timeout: timing.handshake * 2,
+        log_level: tracing::level_filters::LevelFilter::current()
+            .into_level()
+            .map(|level| level.as_str().to_ascii_lowercase()),
         ..ConnectOptions::new("spp", env!("CARGO_PKG_VERSION"))
     };
     let opening = Connection::open(pipes.output, pipes.input, options);

@@ -101,15 +101,17 @@ fn usage(error: &clap::Error) -> ExitCode {
 }
 
 fn log(verbose: u8) {
-    use tracing_subscriber::filter::LevelFilter;
     let level = match verbose {
-        0 => LevelFilter::WARN,
-        1 => LevelFilter::INFO,
-        2 => LevelFilter::DEBUG,
-        _ => LevelFilter::TRACE,
+        0 => "warn",
+        1 => "info",
+        2 => "debug",
+        _ => "trace",
     };
+    // The message library logs whole messages, and with them the values of variables, which may be
+    // secrets.
+    let filter = format!("{level},jsonrpsee=warn");
     tracing_subscriber::fmt()
-        .with_max_level(level)
+        .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_ansi(false)
         .with_target(false)

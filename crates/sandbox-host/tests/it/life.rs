@@ -40,7 +40,12 @@ async fn a_provider_that_dies_in_a_call_fails_it_with_its_status_and_last_words(
 async fn a_dead_provider_fails_calls_even_while_a_grandchild_holds_its_output() {
     // Out of its group, or the end of the group would end it too.
     let fixture = Fixture::new(
-        "other() { setsid sleep 1000 & echo $! > \"$DIR/grandchild\"; exit 7; }\nserve",
+        "other() {
+            setsid sh -c 'echo $$ > \"$0\"; exec sleep 1000' \"$DIR/grandchild\" &
+            until [ -s \"$DIR/grandchild\" ]; do sleep 0.01; done
+            exit 7
+        }
+        serve",
     );
     let host = fixture.host();
     let opened = open(&host).await.expect("it starts");

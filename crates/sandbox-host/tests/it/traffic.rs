@@ -116,3 +116,58 @@ async fn busy_is_said_before_anything_is_sent() {
     assert!(again.is_ok(), "{again:?}");
     host.shutdown().await;
 }
+
+#[tokio::test]
+async fn a_spawned_process_holds_its_slot_until_it_is_known_to_be_gone() {
+    let fixture = Fixture::new(
+        r#"other() {
+            printf '%s\n' "$line" >> "$DIR/requests"
+            case $line in
+                *'"method":"spawn"'*)
+                    process=${line#*'"params":'}
+                    process=${process#*'"id":"'}
+                    answer '{"id":"'"${process%%\"*}"'","pid":1}' ;;
+                *'"method":"proc_read"'*)
+                    if [ -e "$DIR/gone" ]; then
+                        refuse '{"code":1301,"message":"gone","data":{"kind":"process_not_found","effect":"none","verb":"proc_read"}}'
+                    else
+                        answer '{"offset":0,"content":{"text":""},"total":0,"end":false,"status":"running"}'
+                    fi ;;
+            esac
+        }
+        serve"#,
+    );
+    let host = fixture.host_with("max_concurrent = 1");
+    let opened = open(&host).await.expect("it starts");
+    let ctx = Ctx::new();
+    let request = |id: &str| {
+        let id = ProcId::new(id).expect("a good id");
+        SpawnRequest::new(id, ProcessSpec::new(["sleep", "1000"]))
+    };
+    opened
+        .sandbox
+        .spawn(&ctx, request("p"))
+        .await
+        .expect("the first fits");
+    // Asking again for the same process asks for nothing new.
+    opened
+        .sandbox
+        .spawn(&ctx, request("p"))
+        .await
+        .expect("a repeated call is no second process");
+    let refused = opened
+        .sandbox
+        .spawn(&ctx, request("q"))
+        .await
+        .expect_err("the second does not fit");
+    assert_eq!(refused.kind(), ErrorKind::Busy, "{refused}");
+    assert!(!fixture.left("requests").contains("\"q\""));
+
+    std::fs::write(fixture.path("gone"), "").expect("a mark for the script");
+    opened
+        .sandbox
+        .spawn(&ctx, request("q"))
+        .await
+        .expect("the slot of a process that is gone is free");
+    host.shutdown().await;
+}

@@ -233,3 +233,11 @@ fn a_command_line_that_makes_no_sense_is_a_failure_of_spp() {
     assert_eq!(help.code, Some(0));
     assert!(help.stdout().contains("Examples:"));
 }
+
+#[test]
+fn no_log_shows_the_value_of_a_variable() {
+    let place = Place::new();
+    let ended = place.spp(&["-vvv", "run", "--env", "TOKEN=hunter2", "--", "true"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(!ended.stderr.contains("hunter2"), "{}", ended.stderr);
+}
