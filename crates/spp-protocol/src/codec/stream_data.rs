@@ -7,7 +7,6 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use memchr::memchr;
 use serde::Deserialize;
 
 use super::bytes::{
@@ -180,38 +179,35 @@ fn read_text(body: &[u8]) -> Option<Cow<'_, str>> {
     if plain == body.len() {
         return Some(Cow::Borrowed(body));
     }
-    let mut text = Vec::with_capacity(body.len());
-    let mut rest = body.as_bytes();
+    let mut text = String::with_capacity(body.len());
+    let mut rest = body;
     loop {
-        let run = memchr(b'\\', rest).unwrap_or(rest.len());
-        // A quote ends the string early, and a control character must be escaped: no string of ours.
-        if plain_prefix(&rest[..run]) < run {
-            return None;
+        let run = plain_prefix(rest.as_bytes());
+        text.push_str(&rest[..run]);
+        let mut special = rest[run..].bytes();
+        match special.next() {
+            None => return Some(Cow::Owned(text)),
+            Some(b'\\') => {}
+            // A quote ends the string early, and a control character must be escaped: no string of ours.
+            Some(_) => return None,
         }
-        text.extend_from_slice(&rest[..run]);
-        let Some(escape) = rest.get(run + 1) else {
-            return (run == rest.len()).then(|| {
-                Cow::Owned(String::from_utf8(text).expect("runs of UTF-8 between ASCII escapes"))
-            });
-        };
         let mut length = 2;
-        match escape {
-            b'n' => text.push(b'\n'),
-            b't' => text.push(b'\t'),
-            b'r' => text.push(b'\r'),
-            b'"' | b'\\' | b'/' => text.push(*escape),
-            b'b' => text.push(0x08),
-            b'f' => text.push(0x0C),
+        text.push(match special.next()? {
+            b'n' => '\n',
+            b't' => '\t',
+            b'r' => '\r',
+            escape @ (b'"' | b'\\' | b'/') => escape.into(),
+            b'b' => '\u{8}',
+            b'f' => '\u{c}',
             b'u' => {
-                let digits = rest.get(run + 2..run + 6)?;
-                let code = u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
-                // Surrogates, and anything odd, are the JSON parser's.
-                let character = char::from_u32(u32::from(code)).filter(|_| digits[0] != b'+')?;
-                text.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
                 length = 6;
+                let digits = rest.get(run + 2..run + 6)?;
+                let code = u32::from_str_radix(digits, 16).ok()?;
+                // Surrogates, and anything odd, are the JSON parser's.
+                char::from_u32(code).filter(|_| !digits.starts_with('+'))?
             }
             _ => return None,
-        }
+        });
         rest = &rest[run + length..];
     }
 }
