@@ -60,7 +60,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn read(request in s::read_request(), content in s::file_content()) {
+    fn read(request in s::file::read_request(), content in s::file::file_content()) {
         let wire = travel(ReadParams::encode(&target(), &request, Some(STREAM)));
         prop_assert_eq!(Request::target(&wire), Some(("box", 3)));
         prop_assert_eq!(wire.meta().and_then(|meta| meta.deadline_ms), Some(2000));
@@ -74,7 +74,7 @@ proptest! {
     }
 
     #[test]
-    fn read_many(request in s::read_many_request(), items in s::items(s::file_content())) {
+    fn read_many(request in s::file::read_many_request(), items in s::items(s::file::file_content())) {
         let wire = travel(ReadManyParams::encode(&target(), &request, Some(STREAM)));
         prop_assert_eq!(wire.decode().expect("valid"), request);
 
@@ -87,7 +87,7 @@ proptest! {
     }
 
     #[test]
-    fn write(request in s::write_request(), receipt in s::write_receipt(), error in s::error()) {
+    fn write(request in s::file::write_request(), receipt in s::file::write_receipt(), error in s::error()) {
         let mut outlet = Outlet::new(Some(STREAM));
         let wire = travel(WriteParams::encode(&target(), request.clone(), &mut outlet));
         let announced = referenced(Verb::Write, wire.byte_fields(), u64::MAX).expect("valid");
@@ -108,11 +108,11 @@ proptest! {
 
     #[test]
     fn remove_and_stat_many(
-        request in s::remove_request(),
+        request in s::file::remove_request(),
         existed in any::<bool>(),
         entries in s::integer(),
         paths in proptest::collection::vec(s::path(), 0..4),
-        stats in s::items(proptest::option::of(s::stat())),
+        stats in s::items(proptest::option::of(s::file::stat())),
     ) {
         let wire = travel(RemoveParams::encode(&target(), &request));
         prop_assert_eq!(wire.decode().expect("valid"), request);
@@ -128,25 +128,25 @@ proptest! {
     }
 
     #[test]
-    fn glob(request in s::glob_request(), result in s::glob_result()) {
+    fn glob(request in s::search::glob_request(), result in s::search::glob_result()) {
         prop_assert_eq!(travel(GlobParams::encode(&target(), &request)).decode().expect("valid"), request);
         prop_assert_eq!(travel(GlobResult::encode(result.clone())).decode().expect("valid"), result);
     }
 
     #[test]
-    fn grep(request in s::grep_request(), result in s::grep_result()) {
+    fn grep(request in s::search::grep_request(), result in s::search::grep_result()) {
         prop_assert_eq!(travel(GrepParams::encode(&target(), &request)).decode().expect("valid"), request);
         prop_assert_eq!(travel(GrepResult::encode(result.clone())).decode().expect("valid"), result);
     }
 
     #[test]
-    fn fingerprint(request in s::fingerprint_request(), result in s::fingerprint()) {
+    fn fingerprint(request in s::search::fingerprint_request(), result in s::search::fingerprint()) {
         prop_assert_eq!(travel(FingerprintParams::encode(&target(), &request)).decode().expect("valid"), request);
         prop_assert_eq!(travel(FingerprintResult::encode(result.clone())).decode().expect("valid"), result);
     }
 
     #[test]
-    fn exec(request in s::exec_request(), outcome in s::outcome()) {
+    fn exec(request in s::process::exec_request(), outcome in s::process::outcome()) {
         let streams = ExecStreams { stdin: StreamId(1), stdout: StreamId(2), stderr: StreamId(3) };
         let shown = format!("{request:?}");
         let arrival = travel(ExecParams::encode(&target(), &request, streams)).decode().expect("valid");
@@ -170,13 +170,13 @@ proptest! {
 
     #[test]
     fn spawn_and_its_handle(
-        spawn in s::spawn_request(),
+        spawn in s::process::spawn_request(),
         pid in any::<u32>(),
-        read in s::proc_read_request(),
-        chunk in s::proc_chunk(),
-        stdin in s::proc_stdin_request(),
-        stop in s::proc_stop_request(),
-        status in s::proc_status(),
+        read in s::process::proc_read_request(),
+        chunk in s::process::proc_chunk(),
+        stdin in s::process::proc_stdin_request(),
+        stop in s::process::proc_stop_request(),
+        status in s::process::proc_status(),
     ) {
         let receipt = SpawnReceipt { id: spawn.id.clone(), pid };
         prop_assert_eq!(travel(SpawnParams::encode(&target(), &spawn)).decode().expect("valid"), spawn);
@@ -201,9 +201,9 @@ proptest! {
 
     #[test]
     fn trees(
-        (manifest, base) in (s::manifest(), proptest::option::of(s::manifest())),
+        (manifest, base) in (s::place::manifest(), proptest::option::of(s::place::manifest())),
         (destination, removed) in (s::path(), proptest::collection::vec(s::path(), 0..3)),
-        pull in s::pull_request(),
+        pull in s::place::pull_request(),
         count in s::integer(),
     ) {
         let push = PushRequest { destination, archive: nothing(), compression: Compression::Gzip, base, removed };
@@ -232,13 +232,13 @@ proptest! {
 
     #[test]
     fn lifecycle(
-        spec in s::spec(),
-        probe in s::probe(),
-        descriptor in s::descriptor(),
-        state in s::state(),
-        entries in s::entries(),
-        template in s::template(),
-        update in s::update(),
+        spec in s::place::spec(),
+        probe in s::place::probe(),
+        descriptor in s::place::descriptor(),
+        state in s::place::state(),
+        entries in s::place::entries(),
+        template in s::place::template(),
+        update in s::place::update(),
         key in s::text(),
     ) {
         let id = spec.id.clone();
