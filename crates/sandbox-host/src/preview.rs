@@ -7,6 +7,7 @@
 //! about to end the connection with its status and last words, which say more than a closed pipe.
 
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -39,6 +40,13 @@ struct Shared {
     bytes: Mutex<Vec<u8>>,
     framed: Notify,
     ended: watch::Sender<bool>,
+    abandoned: AtomicBool,
+}
+
+impl<R> Drop for Preview<R> {
+    fn drop(&mut self) {
+        self.beginning.0.abandoned.store(true, Ordering::Relaxed);
+    }
 }
 
 impl<R> Preview<R> {
@@ -77,6 +85,11 @@ impl Beginning {
     /// Whether the stream has ended: its writer closed it, or is gone.
     pub(crate) fn has_ended(&self) -> bool {
         *self.0.ended.borrow()
+    }
+
+    /// Whether this side gave it up before it ended, so that its writer could not write on.
+    pub(crate) fn was_given_up(&self) -> bool {
+        self.0.abandoned.load(Ordering::Relaxed) && !self.has_ended()
     }
 
     /// Resolves once it has ended.

@@ -10,6 +10,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt as _;
 use rustix::process::{Pid, Signal, kill_process_group};
 use sandbox_core::{Ctx, Disposition, Error, ErrorKind, Verb};
 use spp_client::{ConnectOptions, Connection};
@@ -123,12 +124,25 @@ impl Process {
         &self.connection
     }
 
-    /// Why it cannot be used any more, if that is so.
+    /// Why it cannot be used any more, if that is so. It may still be there.
     pub(crate) fn end(&self) -> Option<End> {
         match &*self.phase.borrow() {
-            Phase::Running => None,
             Phase::Ending(end) | Phase::Gone(end) => Some(end.clone()),
+            // The connection is the first to know.
+            Phase::Running => self
+                .connection
+                .closed()
+                .now_or_never()
+                .map(|closed| End::Failed {
+                    at: Instant::now(),
+                    what: format!("the provider ended its connection: {closed}"),
+                }),
         }
+    }
+
+    /// Whether nothing of it is left.
+    pub(crate) fn is_gone(&self) -> bool {
+        matches!(&*self.phase.borrow(), Phase::Gone(_))
     }
 
     /// Ends it in order, and waits until it is gone.
@@ -279,7 +293,19 @@ async fn handshake(
             Ok(connection) => return Ok(connection),
             Err(error) => Some(error),
         },
-        status = life.wait() => return Err(life.ended(status).await),
+        status = life.wait() => {
+            // A process whose output was given up ends of that, and its status says nothing.
+            return Err(match beginning.babble() {
+                Some(begins) if beginning.was_given_up() => StartError::Babble {
+                    provider,
+                    begins,
+                    stderr: life.last_words().await,
+                    source: Error::refused(Verb::Initialize, ErrorKind::Protocol)
+                        .detail("its output was given up"),
+                },
+                _ => life.ended(status).await,
+            });
+        }
         () = beginning.framed() => return Err(StartError::Framed { provider }),
         () = sleep(timing.handshake) => None,
     };

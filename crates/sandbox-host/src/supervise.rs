@@ -37,8 +37,10 @@ pub(crate) struct Supervisor {
 
 #[derive(Default)]
 struct State {
-    /// Every process that may still run; with a shared pool the last one is in use.
+    /// Every process that can be used; with a shared pool the last one is.
     processes: Vec<Arc<Process>>,
+    /// Processes that cannot be used any more, and may not be gone yet.
+    ending: Vec<Arc<Process>>,
     failures: Failures,
 }
 
@@ -107,7 +109,12 @@ impl Supervisor {
 
     /// Ends all processes, and waits until they are gone.
     pub(crate) async fn shutdown(&self) {
-        let processes = std::mem::take(&mut self.state.lock().await.processes);
+        let processes = {
+            let mut state = self.state.lock().await;
+            let mut processes = std::mem::take(&mut state.processes);
+            processes.append(&mut state.ending);
+            processes
+        };
         futures_util::future::join_all(processes.iter().map(|process| process.stop())).await;
     }
 
@@ -134,17 +141,20 @@ impl Supervisor {
 }
 
 impl State {
-    /// Forgets processes that ended, and remembers those that failed.
+    /// Sets aside processes that ended, and remembers those that failed.
     fn bury(&mut self) {
-        let failures = &mut self.failures;
-        self.processes.retain(|process| match process.end() {
-            None => true,
-            Some(End::Stopped) => false,
-            Some(End::Failed { at, what }) => {
+        let (failures, ending) = (&mut self.failures, &mut self.ending);
+        self.processes.retain(|process| {
+            let Some(end) = process.end() else {
+                return true;
+            };
+            if let End::Failed { at, what } = end {
                 failures.record(at, what);
-                false
             }
+            ending.push(Arc::clone(process));
+            false
         });
+        ending.retain(|process| !process.is_gone());
     }
 }
 

@@ -83,6 +83,18 @@ async fn a_provider_that_closes_its_output_and_lives_on_is_ended() {
 }
 
 #[tokio::test]
+async fn a_provider_that_closed_its_output_is_not_used_again() {
+    let fixture = Fixture::new("other() { exec >&-; sleep 1000; }\nserve");
+    let host = fixture.host();
+    let opened = open(&host).await.expect("it starts");
+    call(&opened).await.expect_err("nobody can answer");
+    let again = open(&host).await;
+    assert!(again.is_ok(), "the provider that is ending was used");
+    host.shutdown().await;
+    assert!(fixture.pids("pids").into_iter().all(|pid| !runs(pid)));
+}
+
+#[tokio::test]
 async fn a_provider_that_ignores_the_end_of_its_input_and_the_polite_signal_is_killed() {
     let fixture = Fixture::new("trap '' TERM\nserve\nwhile :; do sleep 1; done");
     let host = fixture.host();
