@@ -128,8 +128,8 @@ macro_rules! with_checks {
             process::start::a_process_does_not_start_in_a_file [] "exec: NotADirectory";
             process::start::a_process_does_not_start_outside [Outside] "exec: OutsideRoot";
             process::start::a_missing_program_is_not_found [] "exec: NotFound for the program";
-            process::start::what_is_not_executable_is_not_started [] "exec: SpawnFailed";
-            process::start::a_directory_is_not_started [] "exec: SpawnFailed";
+            process::start::what_is_not_executable_is_not_started [] "exec: PermissionDenied for the program";
+            process::start::a_directory_is_not_started [] "exec: NotAFile for the program";
             process::start::a_text_without_an_interpreter_is_not_started [] "exec: SpawnFailed, and no shell in its place";
             process::start::a_program_is_looked_up_in_the_path_it_will_have [] "exec: PATH of the process";
             process::start::an_empty_command_is_refused [] "exec: InvalidArgument for an empty argv";

@@ -166,7 +166,13 @@ async fn ask(place: &Place, capability: Capability) -> Result<Vec<Result<()>>, c
                 compression: Compression::None,
                 base: None,
             };
-            sandbox.pull_tree(&ctx, request).await.map(drop)
+            match sandbox.pull_tree(&ctx, request).await {
+                Ok(pull) => {
+                    drop(pull.archive);
+                    pull.receipt.await.map(drop)
+                }
+                Err(error) => Err(error),
+            }
         }
         Capability::Probe => provider.probe(&ctx, &place.spec).await.map(drop),
         Capability::Attach => {

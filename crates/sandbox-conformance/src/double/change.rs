@@ -39,9 +39,10 @@ async fn remove(honest: &Honest, ctx: &Ctx, path: &SandboxPath) -> Result<()> {
 doubles! {
     a_put_makes_missing_parents: "only one missing parent is made"
     change(honest, ctx, change) {
+        let put = matches!(change, Change::Put { .. });
         let above = change.path().parent().and_then(|parent| parent.parent());
         match above {
-            Some(above) if !above.is_root() && honest.look(&ctx, &above).await.is_none() => {
+            Some(above) if put && !above.is_root() && honest.look(&ctx, &above).await.is_none() => {
                 Err(refused(ErrorKind::NotFound).on(above))
             }
             _ => honest.change(&ctx, change).await,

@@ -254,7 +254,7 @@ doubles! {
 
     no_input_ends_at_once: "a command without input has a line of it"
     exec(honest, ctx, mut request) {
-        if let Stdin::Null = request.stdin {
+        if let (Stdin::Null, None) = (&request.stdin, request.process.pty) {
             request.stdin = Stdin::Bytes(Bytes::from_static(b"line\n"));
         }
         honest.exec(&ctx, request).await

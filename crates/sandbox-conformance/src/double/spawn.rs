@@ -243,7 +243,7 @@ doubles! {
         }
     }
 
-    a_graceful_stop_lets_a_process_finish: "a long grace is no grace"
+    a_graceful_stop_lets_a_process_finish: "a stop with a long grace is a kill"
     proc_stop(honest, ctx, mut request) {
         if matches!(request.stop, Stop::Graceful { grace } if grace > Duration::from_secs(1)) {
             request.stop = Stop::Kill;

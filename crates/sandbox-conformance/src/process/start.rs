@@ -193,7 +193,7 @@ pub(crate) async fn what_is_not_executable_is_not_started(place: &Place) -> Verd
     not_started(
         place,
         ProcessSpec::new(["./plain"]),
-        ErrorKind::SpawnFailed,
+        ErrorKind::PermissionDenied,
         "a start of a file that is not executable",
     )
     .await
@@ -204,7 +204,7 @@ pub(crate) async fn a_directory_is_not_started(place: &Place) -> Verdict {
     not_started(
         place,
         ProcessSpec::new(["./directory"]),
-        ErrorKind::SpawnFailed,
+        ErrorKind::NotAFile,
         "a start of a directory",
     )
     .await

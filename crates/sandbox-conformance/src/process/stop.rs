@@ -61,7 +61,8 @@ pub(crate) async fn a_signal_that_does_not_exist_is_refused(place: &Place) -> Ve
 }
 
 pub(crate) async fn a_graceful_stop_lets_a_process_finish(place: &Place) -> Verdict {
-    let line = "trap 'echo goodbye; exit 0' TERM; echo ready; while :; do sleep 0.02; done";
+    let line =
+        "trap 'sleep 0.1; echo goodbye; exit 0' TERM; echo ready; while :; do sleep 0.02; done";
     place.spawn("target", line, SpawnStdin::Null).await?;
     place.says("target", "ready").await?;
     let grace = Duration::from_secs(4);

@@ -71,7 +71,9 @@ pub(crate) async fn a_daemon_does_not_outlive_its_run(place: &Place) -> Verdict 
 }
 
 pub(crate) async fn what_is_left_on_request_is_named_and_runs_on(place: &Place) -> Verdict {
-    let line = "sleep 300 >/dev/null 2>&1 & echo $! >pids; echo $!";
+    // Until the child is `sleep` it has the name of the shell.
+    let line = "sleep 300 >/dev/null 2>&1 & echo $! >pids; \
+                until grep -q sleep /proc/$!/comm; do sleep 0.01; done; echo $!";
     let mut process = place.line(line)?;
     process.descendants = Descendants::Leave;
     let outcome = place.run(process).await?;
@@ -159,7 +161,9 @@ pub(crate) async fn a_run_can_be_stopped_by_its_id(place: &Place) -> Verdict {
 
 pub(crate) async fn a_timeout_is_polite_first(place: &Place) -> Verdict {
     let mut process = place
-        .line("trap 'echo goodbye; exit 0' TERM; echo hello; while :; do sleep 0.02; done")?
+        .line(
+            "trap 'sleep 0.1; echo goodbye; exit 0' TERM; echo hello; while :; do sleep 0.02; done",
+        )?
         .timeout(Duration::from_millis(300));
     process.grace = Duration::from_secs(4);
     let outcome = soon("a command that ends when asked", place.run(process)).await??;

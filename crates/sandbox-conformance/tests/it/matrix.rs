@@ -17,7 +17,7 @@ use sandbox_conformance::double::{Calls, Double, counted};
 use sandbox_conformance::{CHECKS, Check, Failure, OnThisMachine};
 use sandbox_core::Provider;
 
-use crate::engine::provider;
+use crate::engine;
 
 /// What does not end by then hangs.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -31,13 +31,14 @@ async fn run(check: &Check, provider: Arc<dyn Provider>) -> Result<(), Failure> 
     check.run(&harness, PATIENCE).await.map(drop)
 }
 
-fn block_on<T>(future: impl Future<Output = T>) -> T {
+/// Hands out one engine for all runs, since what a double breaks is its own sandbox.
+fn with_engine<T>(task: impl AsyncFnOnce(Arc<dyn Provider>) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .expect("a runtime for the test");
-    let result = runtime.block_on(future);
+    let result = runtime.block_on(task(engine::provider()));
     runtime.shutdown_timeout(Duration::from_secs(1));
     result
 }
@@ -48,29 +49,36 @@ fn check(double: &Double) -> &'static Check {
 
 #[test]
 fn each_check_catches_its_double() {
-    let missed: Vec<_> = block_on(
+    let missed: Vec<_> = with_engine(async |engine| {
         futures_util::stream::iter(Double::all())
-            .map(|double| async move {
-                let verdict = run(check(double), double.wrap(provider())).await;
-                verdict.is_ok().then_some((double.check, double.lie))
+            .map(move |double| {
+                let provider = double.wrap(Arc::clone(&engine));
+                async move {
+                    let verdict = run(check(double), provider).await;
+                    verdict.is_ok().then_some((double.check, double.lie))
+                }
             })
             .buffer_unordered(AT_ONCE)
             .filter_map(std::future::ready)
-            .collect(),
-    );
+            .collect()
+            .await
+    });
     assert!(missed.is_empty(), "not caught: {missed:#?}");
 }
 
 #[test]
 #[ignore = "some minutes: every check on every double"]
 fn each_double_is_caught_by_its_check_alone() {
-    let caught = block_on(async {
+    let caught = with_engine(async |engine| {
         let honest: BTreeMap<&str, Calls> = futures_util::stream::iter(CHECKS)
-            .map(|check| async move {
+            .map(|check| {
                 let calls = Calls::default();
-                let verdict = run(check, counted(provider(), calls.clone())).await;
-                assert_eq!(verdict, Ok(()), "an honest sandbox fails {}", check.name);
-                (check.name, calls)
+                let provider = counted(Arc::clone(&engine), calls.clone());
+                async move {
+                    let verdict = run(check, provider).await;
+                    assert_eq!(verdict, Ok(()), "an honest sandbox fails {}", check.name);
+                    (check.name, calls)
+                }
             })
             .buffer_unordered(AT_ONCE)
             .collect()
@@ -82,11 +90,12 @@ fn each_double_is_caught_by_its_check_alone() {
             seen.map(move |check| (double, check)).collect::<Vec<_>>()
         });
         futures_util::stream::iter(pairs)
-            .map(|(double, check)| async move {
-                let verdict = run(check, double.wrap(provider())).await;
-                verdict
-                    .err()
-                    .map(|failure| (double.lie, check.name, failure))
+            .map(|(double, check)| {
+                let provider = double.wrap(Arc::clone(&engine));
+                async move {
+                    let failure = run(check, provider).await.err()?;
+                    Some((double.lie, check.name, failure))
+                }
             })
             .buffer_unordered(AT_ONCE)
             .filter_map(std::future::ready)
