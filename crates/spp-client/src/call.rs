@@ -197,6 +197,9 @@ async fn exchange(
             biased;
             answer = &mut answer => {
                 guard.answered();
+                while let Ok(step) = progress.try_recv() {
+                    ctx.report(step);
+                }
                 return read(shared, verb, answer, taken.is_set(), expired);
             }
             Some(step) = progress.recv() => ctx.report(step),

@@ -9,11 +9,12 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sandbox_core::{Progress, Verb};
 use spp_link::Taken;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::time::Instant;
 
 /// The table of calls under way.
 #[derive(Debug, Default)]

@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use futures_util::try_join;
+use futures_util::join;
 use sandbox_core::output::OutputKeeper;
 use sandbox_core::process::{Delivery, ExecRequest, Execution, Outcome, Output, Stdin};
 use sandbox_core::transfer::{Pull, PullReceipt, PullRequest, PushReceipt, PushRequest};
-use sandbox_core::{ByteStream, Ctx, Error, ErrorKind, ProcId, Result, Verb, collect};
+use sandbox_core::{ByteStream, Ctx, Error, ErrorKind, ProcId, Result, Verb};
 use spp_link::{Kept, Receiver, Taken};
 use spp_protocol::convert::{ExecStreams, Inlet, Outlet};
 use spp_protocol::message::process::ExecParams;
@@ -25,7 +25,9 @@ use tokio::task::JoinHandle;
 
 use crate::call::Plan;
 use crate::pending::random_id;
-use crate::sandbox::{MAX_MANIFEST_BYTES, RemoteSandbox, chunks, id_drawn_twice, while_sending};
+use crate::sandbox::{
+    MAX_MANIFEST_BYTES, RemoteSandbox, beside, chunks, content, id_drawn_twice, while_sending,
+};
 
 /// Runs a command.
 pub(crate) fn exec(
@@ -117,10 +119,7 @@ impl Source {
     /// What travelled beside the answer.
     async fn collected(self) -> Result<(Bytes, Option<Kept>)> {
         match self {
-            Self::AtEnd(receiver, max) => {
-                let bytes = collect(Verb::Exec, Box::pin(receiver), max).await?;
-                Ok((bytes, None))
-            }
+            Self::AtEnd(receiver, max) => Ok((content(receiver, max).await?, None)),
             Self::Live(kept) => Ok((Bytes::new(), Some(kept))),
         }
     }
@@ -171,8 +170,12 @@ impl Run {
                 }
             }
         };
-        let (answer, (stdout, kept_stdout), (stderr, kept_stderr)) =
-            try_join!(answer, stdout.collected(), stderr.collected())?;
+        let outputs = async {
+            let (stdout, stderr) = join!(stdout.collected(), stderr.collected());
+            Ok((stdout?, stderr?))
+        };
+        let (answer, ((stdout, kept_stdout), (stderr, kept_stderr))) =
+            beside(answer, outputs).await?;
         let mut outcome = answer.decode(
             &mut Inlet::new(streams.stdout, stdout),
             &mut Inlet::new(streams.stderr, stderr),
@@ -241,19 +244,20 @@ pub(crate) async fn push_tree(
         params
     });
     let sending = async {
-        if let Some((base, content)) = outlet.into_stream() {
+        if let Some((base, pieces)) = outlet.into_stream() {
             sandbox
-                .send(Verb::PushTree, base, chunks(content), &taken)
+                .send(Verb::PushTree, base, chunks(pieces), &taken)
                 .await?;
         }
         sandbox
             .send(Verb::PushTree, archive, request.archive, &taken)
             .await
     };
-    let (answer, manifest) = try_join!(
+    let (answer, manifest) = beside(
         while_sending(answer, sending),
-        collect(Verb::PushTree, Box::pin(manifest), MAX_MANIFEST_BYTES)
-    )?;
+        content(manifest, MAX_MANIFEST_BYTES),
+    )
+    .await?;
     answer.decode(&mut Inlet::new(manifest_id, manifest))
 }
 
@@ -303,16 +307,13 @@ async fn drive_pull(
     let answer = async {
         match outlet.into_stream() {
             None => answer.await,
-            Some((base, content)) => {
-                let sending = sandbox.send(Verb::PullTree, base, chunks(content), &taken);
+            Some((base, pieces)) => {
+                let sending = sandbox.send(Verb::PullTree, base, chunks(pieces), &taken);
                 while_sending(answer, sending).await
             }
         }
     };
-    let (answer, manifest) = try_join!(
-        answer,
-        collect(Verb::PullTree, Box::pin(manifest), MAX_MANIFEST_BYTES)
-    )?;
+    let (answer, manifest) = beside(answer, content(manifest, MAX_MANIFEST_BYTES)).await?;
     answer.decode(&mut Inlet::new(manifest_id, manifest))
 }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures_util::{StreamExt, try_join};
+use futures_util::StreamExt;
 use sandbox_core::file::{
     FileContent, MAX_FILE_BYTES, ReadManyRequest, ReadManyResult, ReadRequest, RemoveReceipt,
     RemoveRequest, StatManyRequest, StatManyResult, WriteRequest, WriteResult,
@@ -171,8 +171,34 @@ impl RemoteSandbox {
         let stream = StreamId(receiver.id());
         let plan = Plan::new(verb).with_stream(stream.0);
         let answer = self.call(ctx, plan, |target| params(target, stream));
-        let (answer, content) = try_join!(answer, collect(verb, Box::pin(receiver), max))?;
+        let (answer, content) = beside(answer, content(receiver, max)).await?;
         decode(answer, &mut Inlet::new(stream, content))
+    }
+}
+
+/// Collects what a result has on a stream; more than was asked for is no answer.
+pub(crate) async fn content(receiver: Receiver, max: u64) -> Result<Bytes> {
+    let verb = receiver.verb();
+    let collected = collect(verb, Box::pin(receiver), max).await;
+    collected.map_err(|error| match error.kind() {
+        ErrorKind::TooLarge => Error::new(verb, ErrorKind::Protocol).detail(format_args!(
+            "the provider answered with more than the {max} bytes that were asked for"
+        )),
+        _ => error,
+    })
+}
+
+/// Awaits `call` and what travels beside its answer. If the call fails, why is what it says: its
+/// streams fail with it, and know less.
+pub(crate) async fn beside<T, U>(
+    call: impl Future<Output = Result<T>>,
+    content: impl Future<Output = Result<U>>,
+) -> Result<(T, U)> {
+    let (mut call, mut content) = (pin!(call), pin!(content));
+    tokio::select! {
+        biased;
+        answer = &mut call => Ok((answer?, content.await?)),
+        content = &mut content => Ok((call.await?, content?)),
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jsonrpsee::core::client::async_client::RpcService;
 use sandbox_core::{Effect, Error, ErrorKind, Generation, SandboxId, Verb};
@@ -20,6 +20,7 @@ use spp_protocol::message::stream::{
 };
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
 use crate::guard::{Answer, AnswerKind, Form, Verdict, inspect};
 use crate::life::Lives;

@@ -136,7 +136,6 @@ impl Receivers {
             receivers: self.clone(),
             id,
             verb,
-            received: 0,
         })
     }
 
@@ -325,7 +324,6 @@ pub struct Receiver {
     receivers: Receivers,
     id: u64,
     verb: Verb,
-    received: u64,
 }
 
 impl Receiver {
@@ -335,10 +333,10 @@ impl Receiver {
         self.id
     }
 
-    /// Bytes taken so far.
+    /// The verb that its errors name.
     #[must_use]
-    pub fn taken(&self) -> u64 {
-        self.received
+    pub fn verb(&self) -> Verb {
+        self.verb
     }
 }
 
@@ -353,7 +351,6 @@ impl futures_core::Stream for Receiver {
             return Poll::Ready(None);
         };
         if let Some(chunk) = stream.chunks.pop_front() {
-            this.received += chunk.len() as u64;
             if !stream.finished {
                 stream.owed += chunk.len() as u64 + CHUNK_OVERHEAD_BYTES;
                 state.settle(inner, this.id);

@@ -36,6 +36,8 @@ struct Inner {
 
 #[derive(Debug, Default)]
 struct Streams {
+    /// Whether data was sent for the call.
+    streamed: bool,
     senders: Vec<Sender>,
     received: Vec<u64>,
 }
@@ -78,10 +80,8 @@ impl Call {
 
     /// Whether the answer has to stay behind data that was streamed for the call.
     pub(crate) fn has_streamed(&self) -> bool {
-        self.streams()
-            .senders
-            .iter()
-            .any(|sender| sender.sent() > 0)
+        let streams = self.streams();
+        streams.streamed || streams.senders.iter().any(|sender| sender.sent() > 0)
     }
 
     /// Ends the call's streams: its answer is queued. Returns those that came from the host.
@@ -177,7 +177,7 @@ impl Call {
     }
 }
 
-/// A stream to the host that ends with the answer of its call.
+/// A stream to the host that ends with the answer of its call, or before it.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     call: Call,
@@ -186,7 +186,13 @@ pub(crate) struct Outgoing {
 
 impl Outgoing {
     pub(crate) fn sender(&mut self) -> &mut Sender {
-        self.sender.as_mut().expect("it is taken in `drop` only")
+        self.sender.as_mut().expect("it is taken at the end only")
+    }
+
+    /// The end of the stream is queued: nothing more belongs to it.
+    pub(crate) fn finish(mut self) {
+        self.call.streams().streamed = true;
+        drop(self.sender.take());
     }
 }
 

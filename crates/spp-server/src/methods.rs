@@ -183,11 +183,12 @@ impl Work {
         Ok(self.call.tie(sender))
     }
 
-    /// Tells the host that a stream has failed, behind what was sent on it.
-    async fn end_with(&self, stream: StreamId, error: &Error) {
-        let line = notice::stream_failed(stream, error);
+    /// Tells the host that a stream has ended, behind what was sent on it.
+    async fn end_stream(&self, mut outgoing: Outgoing, result: Result<()>) {
+        let line = notice::stream_end(outgoing.sender(), result);
         // If the writer is gone, so is the host.
         let _ = self.session.lanes.data(line).await;
+        outgoing.finish();
     }
 
     /// Sends what did not fit the line of the answer.

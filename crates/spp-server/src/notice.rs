@@ -1,7 +1,7 @@
-//! The lines that a provider sends unasked: progress, the end of a sandbox, the early end of a
-//! stream.
+//! The lines that a provider sends unasked: progress, the end of a sandbox, the end of a stream.
 
-use sandbox_core::{Closed, Error, Progress};
+use sandbox_core::{Closed, Progress, Result};
+use spp_link::Sender;
 use spp_protocol::codec::write_notification;
 use spp_protocol::error::ErrorObject;
 use spp_protocol::message::Notification;
@@ -20,11 +20,11 @@ pub(crate) fn progress(id: u64, progress: Progress) -> Vec<u8> {
     })
 }
 
-pub(crate) fn stream_failed(stream: StreamId, error: &Error) -> Vec<u8> {
+pub(crate) fn stream_end(sender: &Sender, result: Result<()>) -> Vec<u8> {
     line(&StreamEnd {
-        stream,
-        bytes: None,
-        error: Some(ErrorObject::encode(error)),
+        stream: StreamId(sender.id()),
+        bytes: result.is_ok().then(|| sender.sent()),
+        error: result.err().as_ref().map(ErrorObject::encode),
     })
 }
 

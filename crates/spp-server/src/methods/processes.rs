@@ -16,6 +16,7 @@ use spp_protocol::message::value::StreamId;
 
 use super::{Begun, MAX_CONTENT_BYTES, Work, method};
 use crate::gate;
+use crate::pump::pump;
 use crate::session::Session;
 
 pub(super) fn register(module: &mut RpcModule<Session>) {
@@ -81,17 +82,17 @@ async fn run(work: &Work, sandbox: Arc<dyn Sandbox>, arrival: ExecArrival) -> Re
     Ok(outcome)
 }
 
-/// Carries one output to the host. Its failure is told on the stream; the run goes on.
+/// Carries one output to the host, and says where it ended: its reader need not wait for the run.
+/// Its failure is told on the stream as well; the run goes on.
 async fn carry(work: &Work, stream: ByteStream, id: Option<StreamId>, cancel: &Cancel) {
     // With a terminal there is one output, and the host need not name a stream for the other.
     let Some(id) = id else { return };
-    let failed = match work.send(id) {
-        Ok(mut outgoing) => crate::pump::pump(Verb::Exec, stream, outgoing.sender(), cancel).await,
-        Err(error) => Err(error),
+    // An id that is in use is the host's mistake, and the other stream of that id its answer.
+    let Ok(mut outgoing) = work.send(id) else {
+        return;
     };
-    if let Err(error) = failed {
-        work.end_with(id, &error).await;
-    }
+    let carried = pump(Verb::Exec, stream, outgoing.sender(), cancel).await;
+    work.end_stream(outgoing, carried).await;
 }
 
 async fn spawn(begun: Begun<SpawnParams>) -> Result<SpawnResult> {

@@ -1,0 +1,8 @@
+//! A server against raw lines, as a host in any language might write them, and on real pipes.
+
+mod host;
+mod lines;
+#[path = "../../../spp-client/tests/it/memory.rs"]
+mod memory;
+mod pipes;
+mod pressure;
