@@ -143,8 +143,9 @@ fn ctrl_c_reaches_the_program_in_the_shell_and_not_spp() {
     let place = Place::new();
     let mut terminal = Terminal::open(&place, &["shell"], "/bin/sh");
     terminal.expect("> ");
-    terminal.type_in("sleep 1000\n");
-    terminal.expect("sleep 1000");
+    // Typed so that only the program's own output, not the echo of the keys, is what is waited for.
+    terminal.type_in("sh -c \"echo st''arted; exec sleep 1000\"\n");
+    terminal.expect("started");
     terminal.type_in("\x03");
     terminal.expect("> ");
     terminal.type_in("echo ali''ve\n");
