@@ -3,16 +3,18 @@
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::process::{Child, Stdio};
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 use rustix::process::Signal;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
-use crate::support::{LIMIT, Place, check, finish, signal, start};
+use crate::support::{LIMIT, Place, check, finish, runs, signal, start};
 
 /// A terminal with `spp` on it.
 struct Terminal {
@@ -21,19 +23,25 @@ struct Terminal {
     shown: String,
     /// Kept open, so that the settings can be looked at after the end.
     line: OwnedFd,
+    unplugged: Arc<AtomicBool>,
     child: Child,
 }
 
 impl Terminal {
     fn open(place: &Place, args: &[&str], shell: &str) -> Self {
-        let keyboard = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+        let keyboard = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)
+            .expect("a terminal");
         grantpt(&keyboard).expect("access to it");
         unlockpt(&keyboard).expect("access to it");
         resize(&keyboard, 30, 100);
         let name = ptsname(&keyboard, Vec::new()).expect("its name");
         let line = || {
-            rustix::fs::open(&name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty())
-                .expect("its other end")
+            rustix::fs::open(
+                &name,
+                OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC,
+                Mode::empty(),
+            )
+            .expect("its other end")
         };
         let child = start(
             place
@@ -48,11 +56,26 @@ impl Terminal {
         let keyboard = File::from(keyboard);
         let mut reader = keyboard.try_clone().expect("another handle");
         let (told, screen) = mpsc::channel();
-        std::thread::spawn(move || {
-            let mut buffer = [0; 4096];
-            while let Ok(count) = reader.read(&mut buffer) {
-                if count == 0 || told.send(buffer[..count].to_vec()).is_err() {
-                    break;
+        let unplugged = Arc::new(AtomicBool::new(false));
+        std::thread::spawn({
+            let unplugged = Arc::clone(&unplugged);
+            move || {
+                let mut buffer = [0; 4096];
+                // Looks up now and then, so that its handle does not keep a terminal that is gone.
+                while !unplugged.load(Ordering::Relaxed) {
+                    let pause = Timespec {
+                        tv_sec: 0,
+                        tv_nsec: 20_000_000,
+                    };
+                    let mut readable = [PollFd::new(&reader, PollFlags::IN)];
+                    if !poll(&mut readable, Some(&pause)).is_ok_and(|count| count > 0) {
+                        continue;
+                    }
+                    match reader.read(&mut buffer) {
+                        Ok(0) | Err(_) => break,
+                        Ok(count) if told.send(buffer[..count].to_vec()).is_err() => break,
+                        Ok(_) => {}
+                    }
                 }
             }
         });
@@ -61,6 +84,7 @@ impl Terminal {
             screen,
             shown: String::new(),
             line: line(),
+            unplugged,
             child,
         }
     }
@@ -95,6 +119,13 @@ impl Terminal {
             .expect("its settings")
             .local_modes
             .contains(LocalModes::ICANON)
+    }
+
+    /// Takes the terminal away.
+    fn unplug(self) -> Option<i32> {
+        self.unplugged.store(true, Ordering::Relaxed);
+        drop((self.keyboard, self.line));
+        finish(self.child).code
     }
 
     fn end(self) -> (Option<i32>, bool) {
@@ -181,6 +212,17 @@ fn a_request_to_terminate_restores_the_terminal() {
     let (code, restored) = terminal.end();
     assert!(restored, "the terminal was left raw");
     assert!(code.is_some_and(|code| code >= 128), "{code:?}");
+}
+
+#[test]
+fn a_terminal_that_goes_away_ends_the_shell_and_what_runs_in_it() {
+    let place = Place::new();
+    let script = "trap '' HUP TERM; echo $$ > pids; while :; do sleep 1; done";
+    let terminal = Terminal::open(&place, &["shell", "--", "sh", "-c", script], "/bin/sh");
+    let pids = place.pids("pids", 1);
+    let code = terminal.unplug();
+    assert!(code.is_some_and(|code| code != 0), "{code:?}");
+    assert!(!runs(pids[0]), "the program in the shell was left");
 }
 
 #[test]
