@@ -1,12 +1,12 @@
 //! Sandboxes that are wrong in exactly one way.
 //!
 //! A suite that everything passes proves nothing. For each check there is a [`Double`]: a provider
-//! that does all as it should, except for one thing, and that one thing is what the check is about. The
-//! matrix of all checks on all doubles shows two things: each check can fail, and each finds something
-//! that no other finds.
+//! that does all as it should, except for one thing, and that one thing is what the check is
+//! about. The matrix of all checks on all doubles shows that each check can fail, and that each
+//! finds something that no other finds.
 //!
-//! A double wraps an honest provider and replaces one verb by a function, which is handed the honest
-//! sandbox and may ask it for anything. Most are a few lines: change the request, or the answer.
+//! A double wraps an honest provider and replaces one verb by a function, which is handed the
+//! honest sandbox and may ask it for anything. Most are a few lines: change the request, or the answer.
 //!
 //! Doubles assume a workspace on this machine: some do outside it what an escape would do.
 

@@ -18,7 +18,7 @@
 //!
 //! ```no_run
 //! # mod demonstration {
-//! # async fn my_provider() -> std::sync::Arc<dyn sandbox_core::Provider> { unimplemented!() }
+//! # async fn my_provider() -> std::sync::Arc<dyn sandbox_core::Provider> { std::future::pending().await }
 //! use sandbox_conformance::{Failure, Harness, OnThisMachine};
 //!
 //! async fn mine() -> Result<Box<dyn Harness>, Failure> {

@@ -233,6 +233,16 @@ impl Place {
         Ok(())
     }
 
+    /// Waits until these processes are gone; see [`all_gone`](Self::all_gone).
+    pub(crate) async fn end(&self, files: &[&str]) -> Result<(), Failure> {
+        soon("the end of what was started", async {
+            while self.all_gone(files).await.is_err() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        })
+        .await
+    }
+
     /// Starts a command line under `id`.
     pub(crate) async fn spawn(
         &self,

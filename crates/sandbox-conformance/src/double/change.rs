@@ -183,7 +183,8 @@ doubles! {
         honest.change(&ctx, change).await
     }
 
-    of_many_puts_that_must_be_first_one_succeeds: "absence is looked at before and not at the moment"
+    of_many_puts_that_must_be_first_one_succeeds:
+        "absence is looked at before and not at the moment"
     change(honest, ctx, change) {
         match change {
             Change::Put { path, content, precondition: Precondition::Absent, .. }

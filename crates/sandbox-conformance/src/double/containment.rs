@@ -46,7 +46,8 @@ doubles! {
         result
     }
 
-    an_edit_through_a_link_never_leaves_the_roots: "an edit through a link is refused when it is done"
+    an_edit_through_a_link_never_leaves_the_roots:
+        "an edit through a link is refused when it is done"
     change(honest, ctx, change) {
         let wrong = matches!(change, Change::Edit { .. }).then(|| honest.host(change.path()));
         let result = honest.change(&ctx, change).await;
@@ -102,7 +103,8 @@ doubles! {
         result
     }
 
-    a_remove_through_a_link_never_leaves_the_roots: "a remove through a link is refused when it is done"
+    a_remove_through_a_link_never_leaves_the_roots:
+        "a remove through a link is refused when it is done"
     remove(honest, ctx, request) {
         let path = honest.host(&request.path);
         let result = honest.remove(&ctx, request).await;

@@ -110,7 +110,9 @@ doubles! {
             Err(error) if one && error.kind() == ErrorKind::NotFound
                 && honest.look(&ctx, &path).await.is_some() =>
             {
-                Ok(WriteReceipt { existed: true, bytes: 0, line_delta: 0, digest: None, replaced: 0 })
+                Ok(WriteReceipt {
+                    existed: true, bytes: 0, line_delta: 0, digest: None, replaced: 0,
+                })
             }
             result => result,
         }

@@ -43,7 +43,9 @@ doubles! {
     change(honest, ctx, change) {
         let from = change.path().clone();
         let copy = match change {
-            Change::Rename { existing: Existing::Keep, .. } => honest.read_file(&ctx, from.clone()).await.ok(),
+            Change::Rename { existing: Existing::Keep, .. } => {
+                honest.read_file(&ctx, from.clone()).await.ok()
+            }
             _ => None,
         };
         let link = honest.link(&ctx, &from).await.is_some();

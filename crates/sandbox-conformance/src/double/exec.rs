@@ -9,7 +9,7 @@ use sandbox_core::process::{
     ExitReport, Outcome, Output, ProcessSpec, Status, Stdin, Survivors, Usage,
 };
 use sandbox_core::stream::collect;
-use sandbox_core::{Ctx, Effect, Error, ErrorKind, ProcId, Result, SandboxPath, Verb};
+use sandbox_core::{Ctx, Error, ErrorKind, ProcId, Result, SandboxPath, Verb};
 
 use super::doubles;
 use super::wrapped::{Honest, mapped};
@@ -84,7 +84,8 @@ doubles! {
         honest.exec(&ctx, request).await
     }
 
-    a_process_starts_in_the_workspace_root: "a program without a path starts in a directory of its own"
+    a_process_starts_in_the_workspace_root:
+        "a program without a path starts in a directory of its own"
     exec(honest, ctx, mut request) {
         let process = &mut request.process;
         if process.cwd.is_root()
@@ -107,7 +108,8 @@ doubles! {
         honest.exec(&ctx, request).await
     }
 
-    a_missing_directory_is_said_before_anything_starts: "without its directory a process starts in the root"
+    a_missing_directory_is_said_before_anything_starts:
+        "without its directory a process starts in the root"
     exec(honest, ctx, mut request) {
         let cwd = &mut request.process.cwd;
         if !cwd.is_root() && honest.look(&ctx, cwd).await.is_none() {
@@ -140,14 +142,18 @@ doubles! {
     exec(honest, ctx, request) {
         let found = program(&honest, &ctx, &request.process).await;
         let plain = matches!(found, Some((EntryKind::File, mode, _)) if mode & 0o111 == 0);
-        mapped(&honest, &ctx, request, move |result| if plain { not_found(result) } else { result }).await
+        mapped(&honest, &ctx, request, move |result| {
+            if plain { not_found(result) } else { result }
+        }).await
     }
 
     a_directory_is_not_started: "a directory that is to be started is not found"
     exec(honest, ctx, request) {
         let found = program(&honest, &ctx, &request.process).await;
         let directory = matches!(found, Some((EntryKind::Directory, ..)));
-        mapped(&honest, &ctx, request, move |result| if directory { not_found(result) } else { result }).await
+        mapped(&honest, &ctx, request, move |result| {
+            if directory { not_found(result) } else { result }
+        }).await
     }
 
     a_text_without_an_interpreter_is_not_started: "a text without an interpreter is run by a shell"
@@ -205,7 +211,8 @@ doubles! {
         Ok(outcome)
     }
 
-    a_process_starts_with_no_signal_ignored: "a program that is looked up starts with SIGPIPE ignored"
+    a_process_starts_with_no_signal_ignored:
+        "a program that is looked up starts with SIGPIPE ignored"
     process(process) {
         if process.argv.first().is_some_and(|name| name == b"grep") {
             let ignoring = ["/bin/sh", "-c", "trap '' PIPE; exec \"$@\"", "sh"];
@@ -283,7 +290,7 @@ doubles! {
     exec(honest, ctx, request) {
         let large = matches!(&request.stdin, Stdin::Bytes(bytes) if bytes.len() > 1 << 20);
         mapped(&honest, &ctx, request, move |result| match result {
-            Ok(_) if large => Err(Error::new(Verb::Exec, ErrorKind::Io).with_effect(Effect::Unknown)),
+            Ok(_) if large => Err(Error::new(Verb::Exec, ErrorKind::Io)),
             result => result,
         }).await
     }

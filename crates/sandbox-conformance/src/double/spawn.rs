@@ -127,7 +127,8 @@ doubles! {
         Ok(receipt)
     }
 
-    another_spawn_of_the_same_id_is_a_conflict: "another spawn of the same id is taken for the first"
+    another_spawn_of_the_same_id_is_a_conflict:
+        "another spawn of the same id is taken for the first"
     spawn(honest, ctx, request) {
         let id = request.id.clone();
         match honest.spawn(&ctx, request).await {

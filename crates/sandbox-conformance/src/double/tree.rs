@@ -17,7 +17,7 @@ async fn again(honest: &Honest, mut process: ProcessSpec) {
         let _ = honest
             .spawn(&Ctx::new(), SpawnRequest::new(id, process))
             .await;
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
     }
 }
 

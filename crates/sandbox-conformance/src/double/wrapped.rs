@@ -117,7 +117,8 @@ impl Honest {
     }
 }
 
-/// Runs it, and changes what comes of it: its outcome, or the failure to start that was told at once.
+/// Runs it, and changes what comes of it: its outcome, or the failure to start that was told
+/// at once.
 pub(super) async fn mapped(
     honest: &Honest,
     ctx: &Ctx,

@@ -150,7 +150,10 @@ pub(crate) async fn a_removed_file_is_gone(place: &Place) -> Verdict {
 
 pub(crate) async fn a_removed_tree_is_gone_and_counted(place: &Place) -> Verdict {
     place
-        .script("mkdir -p tree/a/b tree/empty; echo x | tee tree/1 tree/a/2 >tree/a/b/.3; chmod 500 tree/empty")
+        .script(
+            "mkdir -p tree/a/b tree/empty; echo x | tee tree/1 tree/a/2 >tree/a/b/.3; \
+             chmod 500 tree/empty",
+        )
         .await?;
     let receipt = remove(place, path("tree"), Recursion::Yes).await?;
     ensure_eq!(

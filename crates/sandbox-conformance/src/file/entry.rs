@@ -58,7 +58,10 @@ pub(crate) async fn many_entries_are_described_in_the_order_asked(place: &Place)
 
 pub(crate) async fn an_entry_is_described_with_kind_size_and_mode(place: &Place) -> Verdict {
     place
-        .script("printf 12345 >file; chmod 640 file; ln file hard; mkdir directory; chmod 711 directory; mkfifo fifo; chmod 600 fifo")
+        .script(
+            "printf 12345 >file; chmod 640 file; ln file hard; \
+             mkdir directory; chmod 711 directory; mkfifo fifo; chmod 600 fifo",
+        )
         .await?;
     for (name, kind, mode) in [
         ("file", EntryKind::File, 0o640),

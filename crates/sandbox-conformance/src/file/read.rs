@@ -241,7 +241,10 @@ pub(crate) async fn a_fifo_never_blocks_a_read(place: &Place) -> Verdict {
 
 pub(crate) async fn a_link_inside_the_workspace_is_followed(place: &Place) -> Verdict {
     place
-        .script("mkdir -p real/deep; echo found >real/deep/file; ln -s real/deep door; ln -s ../real/deep/file real/link")
+        .script(
+            "mkdir -p real/deep; echo found >real/deep/file; ln -s real/deep door; \
+             ln -s ../real/deep/file real/link",
+        )
         .await?;
     for name in ["door/file", "real/link"] {
         ensure_eq!(

@@ -155,9 +155,16 @@ pub(crate) async fn a_read_that_waited_long_enough_comes_back_empty(place: &Plac
 /// Report B026.
 pub(crate) async fn the_exit_is_known_at_the_first_read(place: &Place) -> Verdict {
     place
-        .spawn("short", "echo done; exit 4", SpawnStdin::Null)
+        .spawn(
+            "short",
+            "echo $$ >pids; echo done; exit 4",
+            SpawnStdin::Null,
+        )
         .await?;
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    place.appears("pids").await?;
+    place.end(&["pids"]).await?;
+    // A moment for the news to arrive, since only what is known can be told.
+    tokio::time::sleep(Duration::from_millis(100)).await;
     let chunk = stdout(place, "short", 0, 100, Duration::ZERO).await?;
     ensure_eq!(chunk.bytes, "done\n", "output");
     ensure!(
@@ -266,7 +273,7 @@ pub(crate) async fn what_cannot_be_spawned_is_said_at_once(place: &Place) -> Ver
 pub(crate) async fn a_spawned_process_ends_at_its_timeout(place: &Place) -> Verdict {
     let process = place
         .line("echo started; exec sleep 300")?
-        .timeout(Duration::from_millis(300));
+        .timeout(Duration::from_secs(1));
     let request = SpawnRequest::new(proc_id("limited"), process);
     place.sandbox.spawn(&place.ctx(), request).await?;
     let (output, exit) = place.log(&proc_id("limited"), OutputStream::Stdout).await?;

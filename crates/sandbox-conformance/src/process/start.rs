@@ -228,7 +228,8 @@ pub(crate) async fn a_text_without_an_interpreter_is_not_started(place: &Place) 
 
 pub(crate) async fn a_program_is_looked_up_in_the_path_it_will_have(place: &Place) -> Verdict {
     place
-        .script("mkdir first second; for d in first second; do printf '#!/bin/sh\\necho %s' $d >$d/tool; chmod 755 $d/tool; done; chmod 644 first/tool")
+        .script("mkdir first second; for d in first second; do \
+             printf '#!/bin/sh\\necho %s' $d >$d/tool; chmod 755 $d/tool; done; chmod 644 first/tool")
         .await?;
     let root = place.sandbox.descriptor().root.to_string();
     let process =

@@ -52,7 +52,8 @@ pub(crate) async fn a_terminal_has_the_size_it_was_given(place: &Place) -> Verdi
 }
 
 pub(crate) async fn a_terminal_is_all_three_streams_and_has_a_name(place: &Place) -> Verdict {
-    let line = r#"[ -t 0 ] && [ -t 1 ] && [ -t 2 ] && echo "three"; echo "name:${TERM:-none}" >&2; echo err >&2"#;
+    let line = "[ -t 0 ] && [ -t 1 ] && [ -t 2 ] && echo three; \
+                echo \"name:${TERM:-none}\" >&2; echo err >&2";
     let outcome = place.run(with_terminal(place.line(line)?)).await?;
     let text = outcome.stdout.to_text();
     ensure!(
@@ -68,7 +69,8 @@ pub(crate) async fn a_terminal_is_all_three_streams_and_has_a_name(place: &Place
 }
 
 pub(crate) async fn without_a_terminal_there_is_none(place: &Place) -> Verdict {
-    let line = "for fd in 0 1 2; do [ -t $fd ] && echo $fd; done; (: </dev/tty) 2>/dev/null && echo tty; true";
+    let line = "for fd in 0 1 2; do [ -t $fd ] && echo $fd; done; \
+                (: </dev/tty) 2>/dev/null && echo tty; true";
     ensure_eq!(place.script(line).await?, "", "streams that are terminals");
     Ok(())
 }
