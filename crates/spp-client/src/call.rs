@@ -82,7 +82,7 @@ impl Plan {
             | Verb::Shutdown => AFTER_LIFECYCLE_CANCEL,
             _ => AFTER_CANCEL,
         };
-        base + self.grace
+        base.saturating_add(self.grace)
     }
 }
 
@@ -187,7 +187,8 @@ async fn exchange(
     let mut waits = Waits {
         deadline: ctx
             .deadline()
-            .map(|deadline| Box::pin(sleep_until(Instant::from_std(deadline) + AFTER_DEADLINE))),
+            .and_then(|deadline| Instant::from_std(deadline).checked_add(AFTER_DEADLINE))
+            .map(|end| Box::pin(sleep_until(end))),
         wedged: None,
     };
     let mut expired = false;

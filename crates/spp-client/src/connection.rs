@@ -27,6 +27,9 @@ use crate::transport::{Answers, Requests};
 /// Calls are cancelled by their own futures; this only has to be longer than any.
 const NEVER: Duration = Duration::from_secs(7 * 24 * 3600);
 
+/// Most bytes of short lines, requests not counted, that may wait for a peer that does not read.
+const CONTROL_LIMIT: usize = 16 * 1024 * 1024;
+
 /// A provider at the other end of two pipes.
 pub struct Connection {
     pub(crate) shared: Arc<Shared>,
@@ -162,8 +165,7 @@ fn start(
 ) -> (Arc<Shared>, Client<RpcService>) {
     let limits = options.limits;
     let max_in_flight = limits.max_in_flight as usize;
-    // Requests, credit and cancellation are bounded by the calls under way.
-    let (lanes, lane_writer) = lanes(usize::MAX);
+    let (lanes, lane_writer) = lanes(CONTROL_LIMIT);
     let shared = Arc::new(Shared::new(
         lanes.clone(),
         Senders::new(lanes.clone(), Limits::default().window),

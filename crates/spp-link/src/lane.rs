@@ -25,6 +25,9 @@ pub const CONTROL_BURST: usize = 16 * 1024;
 /// A longer answer is bulk and takes the data lane, in bytes.
 pub const BULK_LINE: usize = 32 * 1024;
 
+/// Bytes of control lines that wait while a peer is only slow.
+const CONGESTED_BYTES: usize = 1024 * 1024;
+
 /// Data lines that wait for the writer.
 const DATA_QUEUE: usize = 2;
 
@@ -135,7 +138,8 @@ impl Lanes {
         self.push(line, None)
     }
 
-    /// As [`control`](Self::control), and sets `taken` once the writer has taken the line.
+    /// As [`control`](Self::control), and sets `taken` once the writer has taken the line. It does
+    /// not count against the limit of the queue: the caller bounds what it tracks.
     ///
     /// # Errors
     ///
@@ -166,11 +170,10 @@ impl Lanes {
         }
     }
 
-    /// Whether more than half of what the control queue may hold is waiting: time to leave out
-    /// what is only informative.
+    /// Whether so much control is waiting that what is only informative is better left out.
     #[must_use]
     pub fn is_congested(&self) -> bool {
-        self.shared.queued.load(Ordering::Relaxed) > self.shared.limit / 2
+        self.shared.queued.load(Ordering::Relaxed) > CONGESTED_BYTES
     }
 
     /// An empty buffer for a line, reused where possible.
@@ -186,7 +189,8 @@ impl Lanes {
     }
 
     fn push(&self, line: Vec<u8>, taken: Option<Arc<Taken>>) -> Result<(), Closed> {
-        let queued = self.shared.queued.fetch_add(line.len(), Ordering::Relaxed) + line.len();
+        let counted = if taken.is_none() { line.len() } else { 0 };
+        let queued = self.shared.queued.fetch_add(counted, Ordering::Relaxed) + counted;
         if queued > self.shared.limit {
             self.shared.overflow.notify_one();
         }
@@ -278,11 +282,12 @@ impl LaneWriter {
     }
 
     fn append(&self, batch: &mut Vec<u8>, control: Control) {
-        self.shared
-            .queued
-            .fetch_sub(control.line.len(), Ordering::Relaxed);
-        if let Some(taken) = control.taken {
-            taken.set();
+        match control.taken {
+            Some(taken) => taken.set(),
+            None => {
+                let length = control.line.len();
+                self.shared.queued.fetch_sub(length, Ordering::Relaxed);
+            }
         }
         batch.extend_from_slice(&control.line);
         self.keep(control.line);

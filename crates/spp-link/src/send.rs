@@ -278,3 +278,153 @@ impl Drop for Sender {
         state.release(outstanding);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures_util::{FutureExt, StreamExt, future::join_all};
+    use sandbox_core::Verb;
+    use spp_protocol::codec::{Envelope, Line, StreamChunk};
+    use spp_protocol::message::Notification;
+    use spp_protocol::message::stream::{StreamCredit, StreamStop};
+    use tokio::io::DuplexStream;
+
+    use super::*;
+    use crate::lane::lanes;
+    use crate::{LineReader, Receivers};
+
+    const WINDOW: Window = Window {
+        stream: 64 * 1024,
+        connection: 128 * 1024,
+    };
+
+    /// Two ends that are connected by two small pipes.
+    fn connected() -> (Senders, Receivers) {
+        let (near, near_writer) = lanes(1 << 20);
+        let (far, far_writer) = lanes(1 << 20);
+        let senders = Senders::new(near, WINDOW);
+        let receivers = Receivers::new(far, WINDOW);
+        let (to_far, from_near) = tokio::io::duplex(4096);
+        let (to_near, from_far) = tokio::io::duplex(4096);
+        tokio::spawn(near_writer.run(to_far));
+        tokio::spawn(far_writer.run(to_near));
+        let sink = receivers.clone();
+        tokio::spawn(lines(from_near, move |line| {
+            let chunk = StreamChunk::parse_line(line).expect("our own spelling");
+            let bytes = chunk.payload.into_bytes().expect("our own spelling");
+            sink.data(chunk.stream.0, chunk.seq, chunk.offset, bytes)
+                .expect("what is sent is covered and follows");
+        }));
+        let source = senders.clone();
+        tokio::spawn(lines(from_far, move |line| {
+            let envelope = Envelope::parse(line).expect("JSON");
+            let params = envelope.params.expect("parameters").get();
+            match envelope.method.as_deref() {
+                Some(StreamCredit::METHOD) => {
+                    let it: StreamCredit = serde_json::from_str(params).expect("credit");
+                    source.credit(it.stream.0, it.bytes);
+                }
+                _ => {
+                    let it: StreamStop = serde_json::from_str(params).expect("a stop");
+                    source.stop(it.stream.0);
+                }
+            }
+        }));
+        (senders, receivers)
+    }
+
+    async fn lines(pipe: DuplexStream, mut each: impl FnMut(&[u8])) {
+        let mut lines = LineReader::new(pipe, 1 << 20);
+        loop {
+            while let Some(line) = lines.buffered() {
+                match line {
+                    Line::Complete(line) => each(line),
+                    Line::TooLong { .. } => panic!("no line is that long"),
+                }
+            }
+            if lines.fill().await.expect("a pipe in memory") == 0 {
+                return;
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn many_streams_under_a_small_window_all_arrive_whole_beside_one_that_stalls() {
+        let (senders, receivers) = connected();
+        let stall = |id| {
+            let mut sender = senders.open(id).expect("a new id");
+            let receiver = receivers.open(id, Verb::Exec).expect("a new id");
+            let sending = tokio::spawn(async move {
+                let end = sender.send(vec![b's'; 1 << 20].into()).await;
+                (end, sender.sent())
+            });
+            (receiver, sending)
+        };
+        let stalled = [stall(1000)];
+        let lengths = (0..50).map(|number: usize| 1_000 * number + 1);
+        let transfers = (0..50u64).zip(lengths).map(|(id, length)| {
+            let mut sender = senders.open(id).expect("a new id");
+            let mut receiver = receivers.open(id, Verb::Exec).expect("a new id");
+            let receivers = receivers.clone();
+            async move {
+                let sending = async {
+                    for piece in [1, length, 70_000] {
+                        sender
+                            .send(vec![b'd'; piece].into())
+                            .await
+                            .expect("it is read");
+                    }
+                    sender.sent()
+                };
+                let reading = async {
+                    let mut received = 0;
+                    while received < 1 + length + 70_000 {
+                        let chunk = receiver.next().await.expect("more").expect("no failure");
+                        received += chunk.len();
+                        tokio::task::yield_now().await;
+                    }
+                    received
+                };
+                let (sent, received) = futures_util::join!(sending, reading);
+                assert_eq!(sent, received as u64);
+                receivers.end(id, Some(sent), Ok(()));
+                drop(sender);
+            }
+        });
+        join_all(transfers).await;
+        for (receiver, sending) in stalled {
+            assert!(!sending.is_finished(), "nobody read it");
+            drop(receiver);
+            let (end, sent) = sending.await.expect("no panic");
+            assert_eq!(end, Err(SendEnd::Stopped));
+            assert!(sent <= WINDOW.stream, "{sent} bytes had credit");
+        }
+    }
+
+    #[tokio::test]
+    async fn text_is_not_cut_within_a_character() {
+        let (lanes, _writer) = lanes(1 << 20);
+        let senders = Senders::new(lanes, WINDOW);
+        let sender = senders.open(1).expect("a new id");
+        let text: Bytes = "\u{754c}".repeat(20_000).into();
+        assert_eq!(sender.chunk_of(&text), CHUNK_BYTES - CHUNK_BYTES % 3);
+        let noise: Bytes = vec![0x80; 100_000].into();
+        assert_eq!(sender.chunk_of(&noise), CHUNK_BYTES);
+        assert!(senders.open(1).is_err(), "the id is in use");
+    }
+
+    #[tokio::test]
+    async fn credit_that_was_not_spent_is_not_believed() {
+        let (lanes, _writer) = lanes(1 << 20);
+        let senders = Senders::new(lanes, WINDOW);
+        let sender = senders.open(1).expect("a new id");
+        senders.credit(1, u64::MAX);
+        senders.credit(2, 5);
+        let mut spent = 0;
+        while sender.try_reserve(1_000).expect("open") {
+            spent += 1_000;
+        }
+        assert!(spent <= WINDOW.stream, "{spent} were spent");
+        senders.close();
+        assert_eq!(sender.ended().now_or_never(), Some(SendEnd::Closed));
+    }
+}

@@ -27,15 +27,20 @@
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
-use sandbox_core::{Capabilities, Provider, Result};
+use rustix::process::Pid;
+use sandbox_core::{Cancel, Capabilities, Provider, Result};
 use spp_protocol::message::handshake::{CapabilityTree, Manifest, Offer};
 use spp_protocol::message::value::JsonText;
-use spp_protocol::{EXIT_NOT_A_HOST, HOST_VARIABLE, version};
+use spp_protocol::{EXIT_NOT_A_HOST, HOST_PID_VARIABLE, HOST_VARIABLE, version};
 
 use crate::serve::{Ended, ServeError, ServeOptions, serve};
 use crate::stdio::{Flushed, stdio};
 
+/// How often a provider looks whether its host is still there, beside waiting for the end of its
+/// input.
+const HOST_CHECK: Duration = Duration::from_secs(5);
 /// A provider that failed to start, or to serve.
 const EXIT_FAILED: u8 = 70;
 /// Arguments that make no sense.
@@ -110,11 +115,35 @@ fn host(main: ProviderMain) -> ExitCode {
 }
 
 async fn serve_stdio(main: ProviderMain) -> Result<(Result<Ended, ServeError>, Flushed), String> {
+    let log_level = crate::log::start();
     let stdio = stdio().map_err(|error| format!("failed to take the protocol's pipes: {error}"))?;
     let provider = (main.provider)().map_err(|error| error.to_string())?;
     let (reader, writer, flushed) = stdio.into_parts();
-    let ended = serve(provider, reader, writer, ServeOptions::default()).await;
+    let options = ServeOptions {
+        log_level: Some(log_level),
+        ..ServeOptions::default()
+    };
+    tokio::spawn(watch_host(options.stop.clone()));
+    let ended = serve(provider, reader, writer, options).await;
     Ok((ended, flushed))
+}
+
+/// Notices the end of a host whose pipes somebody else still holds open. Only where the host is the
+/// parent: a provider that was started through something else has the end of its input to go by.
+async fn watch_host(stop: Cancel) {
+    let parent = rustix::process::getppid();
+    let host = std::env::var(HOST_PID_VARIABLE)
+        .ok()
+        .and_then(|pid| pid.parse().ok())
+        .and_then(Pid::from_raw);
+    if host.is_none() || parent != host {
+        return;
+    }
+    while rustix::process::getppid() == parent {
+        tokio::time::sleep(HOST_CHECK).await;
+    }
+    tracing::warn!("the host is gone");
+    stop.cancel();
 }
 
 fn by_hand(main: &ProviderMain) -> ExitCode {

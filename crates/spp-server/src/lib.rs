@@ -24,11 +24,12 @@ mod call;
 mod dispatch;
 mod failure;
 mod gate;
+mod log;
 mod methods;
 mod notice;
 mod pump;
 mod session;
 
 pub use entry::{ProviderMain, main};
-pub use serve::{Ended, ServeError, ServeOptions, serve};
+pub use serve::{Ended, LogLevel, ServeError, ServeOptions, serve};
 pub use stdio::{Stdio, stdio};

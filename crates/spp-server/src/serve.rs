@@ -11,12 +11,13 @@
 //!
 //! Not here: what the methods do ([`methods`](crate::methods)).
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use jsonrpsee::core::server::Methods;
-use sandbox_core::{ErrorKind, Provider};
+use sandbox_core::{Cancel, ErrorKind, Provider};
 use spp_link::{Fault, LineReader, Receivers, Senders, lanes};
 use spp_protocol::codec::Line;
 use spp_protocol::limits::Limits;
@@ -37,16 +38,35 @@ const FLUSH: Duration = Duration::from_millis(500);
 const CONTROL_LIMIT: usize = 16 * 1024 * 1024;
 
 /// How a provider is served.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone)]
 pub struct ServeOptions {
     /// What this side receives at most.
     pub limits: Limits,
+    /// Ends the connection as if the host had closed it, once it is raised: for a signal, or for a
+    /// host that is known to be gone.
+    pub stop: Cancel,
+    /// Told the least severity that the host wants logged, if it says so.
+    pub log_level: Option<LogLevel>,
+}
+
+/// Takes `error`, `warn`, `info`, `debug` or `trace`.
+pub type LogLevel = Arc<dyn Fn(&str) + Send + Sync>;
+
+impl std::fmt::Debug for ServeOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ServeOptions")
+            .field("limits", &self.limits)
+            .field("stop", &self.stop)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Default for ServeOptions {
     fn default() -> Self {
         Self {
             limits: Limits::ours(),
+            stop: Cancel::new(),
+            log_level: None,
         }
     }
 }
@@ -58,6 +78,8 @@ pub enum Ended {
     HostGone,
     /// The host took no more of what was written.
     HostDeaf,
+    /// [`ServeOptions::stop`] was raised.
+    Stopped,
 }
 
 /// Why a connection could not be served to its end.
@@ -97,6 +119,7 @@ pub async fn serve(
         Receivers::new(lanes.clone(), options.limits.window),
         options.limits,
         format!("{instance:016x}"),
+        options.log_level,
     ));
     let mut writing = tokio::spawn(lane_writer.run(writer));
     let mut connection = Connection {
@@ -104,7 +127,7 @@ pub async fn serve(
         session: Arc::clone(&session),
         handlers: JoinSet::new(),
     };
-    let ended = connection.read(reader, &mut writing).await;
+    let ended = connection.read(reader, &mut writing, &options.stop).await;
     connection.end(writing).await;
     ended
 }
@@ -120,7 +143,9 @@ impl Connection {
         &mut self,
         reader: impl AsyncRead + Unpin,
         writing: &mut JoinHandle<std::io::Result<()>>,
+        stop: &Cancel,
     ) -> Result<Ended, ServeError> {
+        let mut stop = pin!(stop.cancelled());
         let max = usize::try_from(self.session.limits.max_line_bytes).unwrap_or(usize::MAX);
         let mut lines = LineReader::new(reader, max);
         loop {
@@ -132,6 +157,7 @@ impl Connection {
                 biased;
                 filled = lines.fill() => filled,
                 _ = &mut *writing => return Ok(Ended::HostDeaf),
+                () = &mut stop => return Ok(Ended::Stopped),
             };
             match filled {
                 Ok(0) => return Ok(Ended::HostGone),

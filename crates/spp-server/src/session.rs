@@ -21,6 +21,7 @@ use tokio::task::AbortHandle;
 
 use crate::call::{Call, Id};
 use crate::notice;
+use crate::serve::LogLevel;
 
 /// The state of one connection.
 pub(crate) struct Session {
@@ -33,6 +34,7 @@ pub(crate) struct Session {
     pub(crate) limits: Limits,
     /// Tells this start of the provider from every other.
     pub(crate) instance: String,
+    pub(crate) log_level: Option<LogLevel>,
     /// What the host receives at most; set by `initialize`.
     host: OnceLock<Limits>,
     draining: AtomicBool,
@@ -72,6 +74,7 @@ impl Session {
         receivers: Receivers,
         limits: Limits,
         instance: String,
+        log_level: Option<LogLevel>,
     ) -> Self {
         Self {
             info: provider.info(),
@@ -81,6 +84,7 @@ impl Session {
             receivers,
             limits,
             instance,
+            log_level,
             host: OnceLock::new(),
             draining: AtomicBool::new(false),
             calls: Mutex::default(),

@@ -397,3 +397,28 @@ async fn a_peer_that_never_answers_a_cancelled_call_is_wedged() {
     );
     assert!(connection.closed().await.reason.contains("wedged"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_forgets_a_deadline_is_told_to_stop() {
+    let (sandbox, _connection, mut peer) = with_sandbox(ConnectOptions::default()).await;
+    let ctx = Ctx::new().with_timeout(Duration::from_secs(1));
+    let executing = sandbox.run(&ctx, ProcessSpec::new(["x"]));
+    let started = tokio::time::Instant::now();
+    let forgetful = async {
+        let request = peer.request().await;
+        let deadline = request["params"]["_meta"]["deadline_ms"].as_u64();
+        assert!((900..=1000).contains(&deadline.expect("it is told")));
+        let cancelled = peer.request().await;
+        assert_eq!(cancelled["method"], "$/cancel");
+        assert!(started.elapsed() > Duration::from_secs(2));
+        let error = json!({ "code": -32800, "message": "m", "data": { "kind": "cancelled", "effect": "unknown" } });
+        let answer = json!({ "jsonrpc": "2.0", "id": request["id"], "error": error });
+        peer.line(answer.to_string()).await;
+    };
+    let (outcome, ()) = futures_util::join!(executing, forgetful);
+    let error = outcome.expect_err("it was cancelled");
+    assert_eq!(
+        (error.kind(), error.effect()),
+        (ErrorKind::DeadlineExceeded, Effect::Unknown)
+    );
+}

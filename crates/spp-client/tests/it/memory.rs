@@ -4,7 +4,6 @@
 //! read, `sleep` waits for its cancellation, and so on ([`MemorySandbox::exec`]).
 
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -237,21 +236,18 @@ pub(crate) fn pattern(from: u64, length: usize) -> Bytes {
 /// What is compared instead of the bytes.
 #[derive(Default)]
 pub(crate) struct Sum {
-    hasher: DefaultHasher,
+    hasher: blake3::Hasher,
     pub(crate) bytes: u64,
 }
 
 impl Sum {
     pub(crate) fn add(&mut self, bytes: &[u8]) {
-        // Byte by byte, so that it does not matter how the stream was cut.
-        for byte in bytes {
-            self.hasher.write_u8(*byte);
-        }
+        self.hasher.update(bytes);
         self.bytes += bytes.len() as u64;
     }
 
     pub(crate) fn text(&self) -> String {
-        format!("{} {:016x}", self.bytes, self.hasher.finish())
+        format!("{} {}", self.bytes, self.hasher.finalize())
     }
 
     /// The sum of the first bytes of the pattern.

@@ -50,6 +50,9 @@ async fn initialize(begun: Begun<InitializeParams>) -> Result<InitializeResult> 
         return Err(Error::refused(Verb::Initialize, ErrorKind::Protocol)
             .detail("the connection is initialized already; it comes once"));
     }
+    if let (Some(set), Some(level)) = (&session.log_level, &params.log_level) {
+        set(level);
+    }
     tracing::debug!(
         host = params.host.name,
         version = params.host.version,
