@@ -8,7 +8,7 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | [`suite`] | the one list of checks, and [`suite!`], which expands it to tests |
+//! | [`suite`](mod@suite) | the one list of checks, and [`suite!`], which expands it to tests |
 //! | [`check`] | what a check is, and how one is run |
 //! | [`harness`] | how a check gets its sandbox, and what it may see of it from outside |
 //! | [`double`] | sandboxes that are wrong in exactly one way, to show that the checks can fail |

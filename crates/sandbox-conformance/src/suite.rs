@@ -1,7 +1,7 @@
 //! The one list of checks, and the macro that expands it to tests.
 //!
 //! A line names a check, what it needs, and the clause of the contract that it is about. Both
-//! [`CHECKS`] and the tests of [`suite!`] are expanded from this list, so that
+//! [`CHECKS`] and the tests of [`suite!`](crate::suite!) are expanded from this list, so that
 //! neither can have a check that the other has not. A check that is written and not listed is
 //! dead code, which does not pass the lints.
 
