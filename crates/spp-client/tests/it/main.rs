@@ -5,6 +5,7 @@ mod ending;
 mod faults;
 mod memory;
 mod peer;
+mod programs;
 mod streams;
 mod verbs;
 

@@ -11,7 +11,8 @@ use sandbox_core::search::Scope;
 use sandbox_core::transfer::*;
 use sandbox_core::*;
 
-use crate::memory::{Counts, Memory, Sum, pattern, pattern_stream};
+use crate::memory::{Counts, Memory};
+use crate::programs::{Sum, pattern, pattern_stream};
 use crate::{path, sandbox, soon, until};
 
 fn produce(length: u64) -> ExecRequest {

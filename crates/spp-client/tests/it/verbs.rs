@@ -8,7 +8,8 @@ use sandbox_core::search::*;
 use sandbox_core::transfer::*;
 use sandbox_core::*;
 
-use crate::memory::{Memory, pattern};
+use crate::memory::Memory;
+use crate::programs::pattern;
 use crate::{connect, path, sandbox, spec};
 
 #[tokio::test]

@@ -6,3 +6,5 @@ mod lines;
 mod memory;
 mod pipes;
 mod pressure;
+#[path = "../../../spp-client/tests/it/programs.rs"]
+mod programs;

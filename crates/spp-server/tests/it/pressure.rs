@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::host::{Host, soon, verb};
-use crate::memory::{Counts, Sum, pattern};
+use crate::memory::Counts;
+use crate::programs::{Sum, pattern};
 
 const WINDOW: u64 = 256 * 1024;
 
