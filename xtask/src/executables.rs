@@ -56,6 +56,19 @@ pub(crate) fn build_all(root: &Path, profile: Profile) -> Result<Vec<Executable>
     build(command(root, profile).args(["--workspace", "--bins"]))
 }
 
+/// Builds the executables of one package.
+///
+/// # Errors
+///
+/// When the build fails; cargo has then said why on stderr.
+pub(crate) fn build_package(
+    workspace: &Workspace,
+    package: &str,
+    profile: Profile,
+) -> Result<Vec<Executable>> {
+    build(command(&workspace.workspace_root, profile).args(["--package", package, "--bins"]))
+}
+
 fn command(root: &Path, profile: Profile) -> Command {
     let mut command = process::cargo();
     // Cargo reads its configuration from the working directory upwards: static linking is

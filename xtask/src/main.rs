@@ -7,6 +7,7 @@
 //! else that a newcomer asks for.
 
 mod arguments;
+mod bench;
 mod dist;
 mod environment;
 mod error;
@@ -35,6 +36,7 @@ Usage: cargo xtask TASK [ARGS...]
   spp       build every executable and run spp (also: cargo spp ARGS...)
   install   put the executables onto PATH
   dist      make stripped static executables and their checksums
+  bench     measure speed and memory against peers in the same run
 
 `cargo xtask TASK --help` explains a task.";
 
@@ -45,7 +47,7 @@ struct Task {
     run: fn(Vec<OsString>) -> Result<()>,
 }
 
-const TASKS: [Task; 5] = [
+const TASKS: [Task; 6] = [
     Task {
         name: "test",
         help: test::HELP,
@@ -101,6 +103,11 @@ const TASKS: [Task; 5] = [
             args.finish()?;
             dist::run(out)
         },
+    },
+    Task {
+        name: "bench",
+        help: bench::HELP,
+        run: |args| bench::run(&args),
     },
 ];
 

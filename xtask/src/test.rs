@@ -20,7 +20,7 @@ Run every check and every test, with what they need brought up.
 
 Usage: cargo xtask test [--all] [--keep-going] [-- NEXTEST-ARGS...]
 
-  --all          also the long tests, on real work
+  --all          also the long tests, and the time that real work takes
   --keep-going   go on behind a step that failed
   NEXTEST-ARGS   choose tests: `cargo xtask test -- -p sandbox-engine edit`
 
@@ -60,6 +60,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     steps.step("documentation tests", || {
         process::run(cargo(&["test", "--doc", "--workspace"]).envs(bin_dir(&directory)))
     });
+    if options.long {
+        steps.step("time of real work", || {
+            process::run(&mut cargo(&["xtask", "bench", "work", "--check"]))
+        });
+    }
     steps.step("tests", || {
         process::run(tests(options).envs(bin_dir(&directory)))
     });

@@ -1,0 +1,107 @@
+//! Measures the rows that hold speed and memory; started by `cargo xtask bench`.
+//!
+//! Nothing here is a timed test: a row compares with a peer, or with a floor, in the same run on
+//! the same machine, and only `--check` turns a missed bar into a failure.
+
+mod harness;
+mod memory;
+mod report;
+mod rows;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use rows::{ALL, Measure, Place};
+
+/// Measures speed and memory as ratios against a peer or the floor in the same run.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask bench", after_help = rows_help())]
+struct Arguments {
+    /// Rows to measure; all of them if none is named.
+    rows: Vec<String>,
+    /// Print a JSON list of {row, ours, peer, ratio, bar, holds} in place of the table.
+    #[arg(long)]
+    json: bool,
+    /// Exit with 1 if a row misses its bar.
+    #[arg(long)]
+    check: bool,
+}
+
+fn rows_help() -> String {
+    let rows: String = ALL
+        .iter()
+        .map(|row| format!("  {:7} {}\n", row.name, row.about))
+        .collect();
+    format!(
+        "Rows:\n{rows}\nExamples:\n  cargo xtask bench exec read\n  cargo xtask bench --json --check"
+    )
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let selected: Vec<&Measure> = if arguments.rows.is_empty() {
+        ALL.iter().collect()
+    } else {
+        let mut selected = Vec::new();
+        for name in &arguments.rows {
+            let Some(row) = ALL.iter().find(|row| row.name == name) else {
+                eprintln!("bench: there is no row `{name}`; `--help` lists them");
+                return ExitCode::from(2);
+            };
+            selected.push(row);
+        }
+        selected
+    };
+    let runtime = match tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("bench: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match runtime.block_on(measure(&selected)) {
+        Ok(measured) => {
+            print(&measured, arguments.json);
+            let missed = measured.iter().any(|row| !row.holds);
+            if missed && arguments.check {
+                ExitCode::FAILURE
+            } else {
+                ExitCode::SUCCESS
+            }
+        }
+        Err(error) => {
+            eprintln!("bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn measure(selected: &[&Measure]) -> rows::Result<Vec<report::Row>> {
+    let scratch = tempfile::tempdir()?;
+    let mut measured = Vec::new();
+    for row in selected {
+        eprintln!("measuring {} ({})", row.name, row.about);
+        if !harness::quiet().await {
+            eprintln!("  the machine is busy; figures will be worse than they are");
+        }
+        let place = Place::open(scratch.path(), row.name).await?;
+        let rows = (row.run)(&place).await;
+        place.close().await;
+        measured.extend(rows?);
+    }
+    Ok(measured)
+}
+
+#[expect(clippy::print_stdout, reason = "the table is what this program is for")]
+fn print(rows: &[report::Row], json: bool) {
+    if json {
+        let text = serde_json::to_string_pretty(rows).unwrap_or_default();
+        println!("{text}");
+    } else {
+        print!("{}", report::table(rows));
+    }
+}

@@ -1,0 +1,135 @@
+//! The rows, one module each, and the place they are measured at.
+//!
+//! Every row uses the request a user gets by default: both streams captured, the tree killed, a
+//! timeout set. There is no faster path that only the bench takes.
+
+mod call;
+mod exec;
+mod idle;
+mod read;
+mod stall;
+mod stream;
+mod work;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use sandbox_core::process::ProcessSpec;
+use sandbox_core::{Ctx, Sandbox};
+use sandbox_host::config::{Config, Sources, UserFile};
+use sandbox_host::{Host, OpenRequest, SearchPath};
+
+use crate::memory;
+use crate::report::Row;
+
+/// Any failure of a row ends the run.
+pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+/// Names a row, or a few that are measured together, and measures it.
+pub(crate) struct Measure {
+    /// The name on the command line.
+    pub(crate) name: &'static str,
+    /// What it compares.
+    pub(crate) about: &'static str,
+    /// Measures it.
+    pub(crate) run: fn(&Place) -> BoxFuture<'_, Result<Vec<Row>>>,
+}
+
+/// Every row.
+pub(crate) const ALL: &[Measure] = &[
+    Measure {
+        name: "exec",
+        about: "exec of /bin/true through host and provider, against tokio::process",
+        run: |place| Box::pin(exec::run(place)),
+    },
+    Measure {
+        name: "call",
+        about: "a call that does nothing, host to provider and back",
+        run: |place| Box::pin(call::run(place)),
+    },
+    Measure {
+        name: "read",
+        about: "read of 4 KiB, against std::fs::read",
+        run: |place| Box::pin(read::run(place)),
+    },
+    Measure {
+        name: "stream",
+        about: "exec that writes 256 MiB to a reader, against a pipe",
+        run: |place| Box::pin(stream::run(place)),
+    },
+    Measure {
+        name: "stall",
+        about: "other calls while one reader does not read",
+        run: |place| Box::pin(stall::run(place)),
+    },
+    Measure {
+        name: "idle",
+        about: "memory of a provider with one idle sandbox",
+        run: |place| Box::pin(idle::run(place)),
+    },
+    Measure {
+        name: "work",
+        about: "cargo test of a published crate, with and without",
+        run: |place| Box::pin(work::run(place)),
+    },
+];
+
+/// A sandbox at `local`, behind host and provider as a user has it.
+pub(crate) struct Place {
+    /// The sandbox.
+    pub(crate) sandbox: Arc<dyn Sandbox>,
+    /// The provider's process.
+    pub(crate) provider: u32,
+    /// The workspace.
+    pub(crate) root: PathBuf,
+    host: Host,
+}
+
+impl Place {
+    /// Opens one in a new directory below `scratch`, which is never cleaned between rows.
+    pub(crate) async fn open(scratch: &std::path::Path, name: &str) -> Result<Self> {
+        let root = scratch.join(name);
+        std::fs::create_dir(&root)?;
+        let before = memory::children();
+        let sources = Sources {
+            location: Some("local".into()),
+            location_variable: None,
+            directory: root.clone(),
+            user_file: UserFile::None,
+            search: SearchPath::of_process(),
+        };
+        let host = Host::new(Config::load(&sources)?, sources.search);
+        let request = OpenRequest {
+            root: Some(
+                root.to_str()
+                    .ok_or("the scratch directory is not UTF-8")?
+                    .to_owned(),
+            ),
+            ..OpenRequest::default()
+        };
+        let opened = host.open(&Ctx::new(), None, request).await?;
+        let provider = memory::children()
+            .into_iter()
+            .find(|pid| !before.contains(pid))
+            .ok_or("the provider's process was not found among the children")?;
+        Ok(Self {
+            sandbox: opened.sandbox,
+            provider,
+            root,
+            host,
+        })
+    }
+
+    /// Ends sandbox and provider.
+    pub(crate) async fn close(self) {
+        drop(self.sandbox);
+        self.host.shutdown().await;
+    }
+}
+
+/// `argv` as users run it: a timeout is set, everything else is the default.
+pub(crate) fn process<A: AsRef<[u8]>>(argv: impl IntoIterator<Item = A>) -> ProcessSpec {
+    ProcessSpec::new(argv).timeout(Duration::from_secs(120))
+}

@@ -1,0 +1,123 @@
+//! Real work: the tests of a published crate, by `spp run -- cargo test` and by `cargo test`.
+//!
+//! The sources are those of a dependency of this workspace that has no dependencies of its own, so
+//! that they are on every machine that built it. Every run builds from nothing in a directory of its
+//! own. Noise only ever adds time, so each side counts its fastest run, and a missed bar is measured
+//! again before it counts.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::process::Command;
+
+use super::{Place, Result};
+use crate::harness::{ours_first, quiet, time};
+use crate::report::{Row, ratio};
+
+const CRATE: &str = "strsim";
+const ROUNDS: usize = 3;
+const ATTEMPTS: usize = 3;
+const MOST_RATIO: f64 = 1.05;
+
+pub(super) async fn run(place: &Place) -> Result<Vec<Row>> {
+    let tree = place.root.join(CRATE);
+    copy(&sources().await?, &tree)?;
+    let spp = std::env::current_exe()?.with_file_name("spp");
+    let (mut ours, mut peer) = (Duration::MAX, Duration::MAX);
+    let mut result = None;
+    for round in 0..ROUNDS * ATTEMPTS {
+        for turn in [ours_first(round), !ours_first(round)] {
+            quiet().await;
+            let target = place.root.join(format!("target-{round}-{turn}"));
+            let mut argv = vec!["cargo", "test", "--offline", "--quiet"];
+            let spp = spp.to_str().ok_or("the path of spp is not UTF-8")?;
+            if turn {
+                argv.splice(0..0, [spp, "run", "--"]);
+            }
+            let taken = timed(&argv, &tree, &target).await?;
+            let best = if turn { &mut ours } else { &mut peer };
+            *best = taken.min(*best);
+        }
+        result = ratio(ours.as_secs_f64(), peer.as_secs_f64());
+        let measured = (round + 1) % ROUNDS == 0;
+        if measured && result.is_some_and(|ratio| ratio <= MOST_RATIO) {
+            break;
+        }
+    }
+    let seconds = |taken: Duration| format!("{:.2} s", taken.as_secs_f64());
+    Ok(vec![Row {
+        row: "cargo test of a crate",
+        ours: seconds(ours),
+        peer: Some(seconds(peer)),
+        ratio: result,
+        bar: "at most 1.05x",
+        holds: result.is_some_and(|ratio| ratio <= MOST_RATIO),
+    }])
+}
+
+async fn timed(argv: &[&str], tree: &Path, target: &Path) -> Result<Duration> {
+    let mut command = command(argv[0]);
+    command
+        .args(&argv[1..])
+        .current_dir(tree)
+        .env("CARGO_TARGET_DIR", target)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    // `output` starts the child when it is called, not when it is first polled.
+    let (taken, output) = time(async { command.output().await }).await;
+    let output = output?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(format!("`{}` failed: {said}", argv.join(" ")).into());
+    }
+    Ok(taken)
+}
+
+/// Where cargo keeps the sources of [`CRATE`].
+async fn sources() -> Result<PathBuf> {
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    let output = command("cargo")
+        .args([
+            "metadata",
+            "--format-version=1",
+            "--offline",
+            "--manifest-path",
+            manifest,
+        ])
+        .output()
+        .await?;
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    metadata["packages"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .find(|package| package["name"] == CRATE)
+        .and_then(|package| Path::new(package["manifest_path"].as_str()?).parent())
+        .map(Path::to_owned)
+        .ok_or_else(|| format!("cargo knows no sources of `{CRATE}`").into())
+}
+
+/// Copies a small tree of files and directories.
+fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    std::fs::create_dir(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let to = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy(&entry.path(), &to)?;
+        } else {
+            std::fs::copy(entry.path(), to)?;
+        }
+    }
+    Ok(())
+}
+
+fn command(program: &str) -> Command {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this starts what is measured, both sides alike"
+    )]
+    Command::new(program)
+}
