@@ -38,7 +38,7 @@ impl Ended {
 }
 
 /// `spp` and its providers lie side by side, as in an installation.
-fn executable() -> PathBuf {
+pub(crate) fn executable() -> PathBuf {
     let directory = match std::env::var_os("SPP_TEST_BIN_DIR") {
         Some(directory) => PathBuf::from(directory),
         None => Path::new(env!("CARGO_BIN_EXE_spp"))
