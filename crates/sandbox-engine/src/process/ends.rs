@@ -1,6 +1,7 @@
 //! The descriptors of a process: three for it, and what of them stays with us.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::OnceLock;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::pipe::PipeFlags;
@@ -12,7 +13,10 @@ use super::terminal;
 
 /// What a process gets, and what of it stays with us.
 pub(super) struct Ends {
-    pub(super) theirs: [OwnedFd; 3],
+    /// Its standard input; nothing to read if absent.
+    pub(super) input_end: Option<OwnedFd>,
+    /// Its standard output and error.
+    pub(super) output_ends: [OwnedFd; 2],
     pub(super) outputs: Vec<pipe::Receiver>,
     pub(super) input: Option<pipe::Sender>,
     pub(super) terminal: Option<OwnedFd>,
@@ -25,29 +29,32 @@ impl Ends {
             Some(size) => Ends::terminal(size),
             None => Ends::pipes(has_input),
         };
-        opened.map_err(|error| {
-            Error::refused(verb, ErrorKind::SpawnFailed)
-                .detail("the system gives no more pipes or terminals")
-                .caused_by(error)
-        })
+        opened.map_err(|error| exhausted(verb, error))
+    }
+
+    /// The three streams of the process.
+    pub(super) fn streams(&self, verb: Verb) -> Result<[BorrowedFd<'_>; 3]> {
+        let input = match &self.input_end {
+            Some(input) => input.as_fd(),
+            None => nothing().map_err(|error| exhausted(verb, error))?,
+        };
+        let [output, errors] = &self.output_ends;
+        Ok([input, output.as_fd(), errors.as_fd()])
     }
 
     fn pipes(has_input: bool) -> std::io::Result<Self> {
-        let (stdin, input) = if has_input {
+        let (input_end, input) = if has_input {
             let (theirs, ours) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
-            (theirs, Some(pipe::Sender::from_owned_fd(ours)?))
+            (Some(theirs), Some(pipe::Sender::from_owned_fd(ours)?))
         } else {
-            (nothing()?, None)
+            (None, None)
         };
-        let (out, stdout) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
-        let (err, stderr) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
-        let outputs = vec![
-            pipe::Receiver::from_owned_fd(out)?,
-            pipe::Receiver::from_owned_fd(err)?,
-        ];
+        let (stdout, output) = output_pipe()?;
+        let (stderr, errors) = output_pipe()?;
         Ok(Ends {
-            theirs: [stdin, stdout, stderr],
-            outputs,
+            input_end,
+            output_ends: [output, errors],
+            outputs: vec![stdout, stderr],
             input,
             terminal: None,
         })
@@ -58,9 +65,9 @@ impl Ends {
         rustix::io::ioctl_fionbio(&ours, true)?;
         let output = pipe::Receiver::from_owned_fd_unchecked(ours.try_clone()?)?;
         let input = pipe::Sender::from_owned_fd_unchecked(ours.try_clone()?)?;
-        let streams = [theirs.try_clone()?, theirs.try_clone()?, theirs];
         Ok(Ends {
-            theirs: streams,
+            input_end: Some(theirs.try_clone()?),
+            output_ends: [theirs.try_clone()?, theirs],
             outputs: vec![output],
             input: Some(input),
             terminal: Some(ours),
@@ -68,14 +75,34 @@ impl Ends {
     }
 }
 
-/// What a process reads that is given no input. Where there is no `/dev/null`, an empty pipe.
-fn nothing() -> std::io::Result<OwnedFd> {
-    match rustix::fs::open(
+fn exhausted(verb: Verb, error: std::io::Error) -> Error {
+    Error::refused(verb, ErrorKind::SpawnFailed)
+        .detail("the system gives no more pipes or terminals")
+        .caused_by(error)
+}
+
+/// A pipe for output: our end, which does not block, and the process's, which does.
+fn output_pipe() -> std::io::Result<(pipe::Receiver, OwnedFd)> {
+    let (ours, theirs) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+    rustix::io::ioctl_fionbio(&ours, true)?;
+    // What it is need not be asked of the kernel again.
+    Ok((pipe::Receiver::from_owned_fd_unchecked(ours)?, theirs))
+}
+
+/// What a process reads that is given no input: one for all of them. Where there is no `/dev/null`,
+/// a pipe that nobody writes to.
+fn nothing() -> std::io::Result<BorrowedFd<'static>> {
+    static NOTHING: OnceLock<OwnedFd> = OnceLock::new();
+    if let Some(nothing) = NOTHING.get() {
+        return Ok(nothing.as_fd());
+    }
+    let opened = match rustix::fs::open(
         c"/dev/null",
         OFlags::RDONLY | OFlags::CLOEXEC,
         Mode::empty(),
     ) {
-        Ok(null) => Ok(null),
-        Err(_) => Ok(rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?.0),
-    }
+        Ok(null) => null,
+        Err(_) => rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?.0,
+    };
+    Ok(NOTHING.get_or_init(|| opened).as_fd())
 }

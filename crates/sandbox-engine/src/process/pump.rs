@@ -17,6 +17,9 @@ use super::log::{Added, Log};
 
 /// Most bytes of one read, and of one chunk.
 const CHUNK: usize = 32 * 1024;
+/// Most bytes of the first read. Most streams end within it, and two large buffers that are had and
+/// given back for every run cost the allocator more than the run's own memory does.
+const FIRST: usize = 1024;
 /// Chunks that wait for a reader.
 const WAITING: usize = 8;
 
@@ -73,10 +76,11 @@ pub(super) async fn pump(
     let mut buffer = BytesMut::new();
     let mut detached = flow.detached.subscribe();
     let mut told = false;
+    let mut size = FIRST;
     loop {
         let room = wait_for_room(&log).await;
-        buffer.reserve(CHUNK);
-        let most = CHUNK.min(usize::try_from(room).unwrap_or(usize::MAX));
+        buffer.reserve(size);
+        let most = size.min(usize::try_from(room).unwrap_or(usize::MAX));
         let mut limited = (&mut buffer).limit(most);
         let read = tokio::select! {
             read = pipe.read_buf(&mut limited) => read,
@@ -87,6 +91,7 @@ pub(super) async fn pump(
         };
         // A terminal whose other side is closed says EIO where a pipe says nothing.
         let Ok(1..) = read else { break };
+        size = CHUNK;
         if log.add(&buffer) == Added::Over && !told {
             told = true;
             over();

@@ -111,7 +111,7 @@ impl Run {
             grace, descendants, ..
         } = checked.spec;
         // Held on, they would keep every stream from ending.
-        drop(ends.theirs);
+        drop((ends.input_end, ends.output_ends));
         // Only a weak way to give orders: the table decides whether anybody can.
         let own_orders = entry.orders.downgrade();
         drop(entry);
@@ -193,7 +193,6 @@ impl Run {
             spec,
             directory,
         } = &self.checked;
-        let [input, output, errors] = &self.ends.theirs;
         let launch = Launch {
             candidates: program.candidates.clone(),
             argv: program.argv.clone(),
@@ -205,7 +204,7 @@ impl Run {
             },
             privileges: self.privileges,
             directory: directory.as_fd(),
-            streams: [input.as_fd(), output.as_fd(), errors.as_fd()],
+            streams: self.ends.streams(*verb)?,
             timeout: self.timeout,
             grace: spec.grace,
         };

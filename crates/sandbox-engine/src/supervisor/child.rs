@@ -18,7 +18,9 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlag
 use super::start::{self, Given};
 use super::sys::{self, Mapping, Reaped};
 use super::tree::{Pids, Table};
-use super::wire::{REQUEST_BYTES, RUN_DESCRIPTORS, Reply, Request, Scope, Stage, Survivors, Usage};
+use super::wire::{
+    INLINE_BYTES, REQUEST_BYTES, RUN_DESCRIPTORS, Reply, Request, Scope, Stage, Survivors, Usage,
+};
 
 /// How long a sweep goes on before it reports survivors, in milliseconds. What outlives SIGKILL
 /// that long is stuck in the kernel, or is not ours to kill.
@@ -48,6 +50,8 @@ struct Supervisor {
     children: OwnedFd,
     table: Table,
     stack: Mapping,
+    /// Where an image that travels in its packet is received, and stays until it is executed.
+    inline: Mapping,
     own: i32,
     run: Option<Run>,
 }
@@ -70,6 +74,7 @@ fn set_up(control: OwnedFd) -> Option<Supervisor> {
         children: sys::child_signals().ok()?,
         table: Table::open(),
         stack: Mapping::anonymous(start::STACK_BYTES).ok()?,
+        inline: Mapping::anonymous(INLINE_BYTES).ok()?,
         own: rustix::process::getpid().as_raw_nonzero().get(),
         run: None,
     })
@@ -129,7 +134,10 @@ impl Supervisor {
         let mut bytes = [0; REQUEST_BYTES];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(RUN_DESCRIPTORS))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-        let mut slices = [IoSliceMut::new(&mut bytes)];
+        let mut slices = [
+            IoSliceMut::new(&mut bytes),
+            IoSliceMut::new(self.inline.bytes()),
+        ];
         let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
         let length = match rustix::net::recvmsg(&self.control, &mut slices, &mut ancillary, flags) {
             Ok(message) => message.bytes,
@@ -147,11 +155,12 @@ impl Supervisor {
                 }
             }
         }
-        match bytes.get(..length).and_then(Request::decode) {
+        let inline = length.checked_sub(REQUEST_BYTES);
+        match inline.and_then(|_| Request::decode(&bytes)) {
             Some(Request::Run {
                 timeout_ms,
                 grace_ms,
-            }) => self.start(&given, timeout_ms, grace_ms),
+            }) => self.start(&given, inline.unwrap_or(0), timeout_ms, grace_ms),
             Some(Request::Signal { signal, scope }) => self.signal(signal, scope),
             Some(Request::Stop { grace_ms }) => self.stop(grace_ms),
             Some(Request::Sweep) if self.run.is_some() => self.sweep(),
@@ -164,34 +173,28 @@ impl Supervisor {
     fn start(
         &mut self,
         given: &[Option<OwnedFd>; RUN_DESCRIPTORS],
+        inline: usize,
         timeout_ms: u64,
         grace_ms: u64,
     ) {
-        let [
-            Some(image),
-            Some(directory),
-            Some(input),
-            Some(output),
-            Some(errors),
-        ] = given
-        else {
-            return self.send(Reply::Failed {
-                stage: Stage::Accept,
-                errno: libc::EBADF,
-            });
+        let started = match given {
+            _ if self.run.is_some() => Err((Stage::Accept, libc::EBUSY)),
+            [
+                Some(directory),
+                Some(input),
+                Some(output),
+                Some(errors),
+                image,
+            ] => {
+                let given = Given {
+                    directory: directory.as_fd(),
+                    streams: [input.as_fd(), output.as_fd(), errors.as_fd()],
+                };
+                self.execute(&given, image.as_ref(), inline)
+            }
+            _ => Err((Stage::Accept, libc::EBADF)),
         };
-        if self.run.is_some() {
-            return self.send(Reply::Failed {
-                stage: Stage::Accept,
-                errno: libc::EBUSY,
-            });
-        }
-        let given = Given {
-            image: image.as_fd(),
-            directory: directory.as_fd(),
-            streams: [input.as_fd(), output.as_fd(), errors.as_fd()],
-        };
-        match start::start(&given, &self.stack) {
+        match started {
             Err((stage, errno)) => self.send(Reply::Failed { stage, errno }),
             Ok(pid) => {
                 self.run = Some(Run {
@@ -209,11 +212,32 @@ impl Supervisor {
         }
     }
 
+    /// Starts what the image says: the one passed as a descriptor, or the one received with the
+    /// request.
+    fn execute(
+        &mut self,
+        given: &Given<'_>,
+        image: Option<&OwnedFd>,
+        inline: usize,
+    ) -> Result<i32, (Stage, i32)> {
+        let refused = |errno| (Stage::Accept, errno);
+        let Some(image) = image else {
+            let words = self.inline.words();
+            let words = words.get_mut(..inline / 8).unwrap_or_default();
+            return start::start(given, words, &self.stack);
+        };
+        let stat = rustix::fs::fstat(image).map_err(|error| refused(error.raw_os_error()))?;
+        let bytes = usize::try_from(stat.st_size).map_err(|_| refused(libc::EINVAL))?;
+        let mut mapped = Mapping::of(image.as_fd(), bytes).map_err(refused)?;
+        start::start(given, mapped.words(), &self.stack)
+    }
+
     /// Takes note of every child that has ended, and tells the engine what follows from it.
     fn reap(&mut self) {
         let mut buffer = [0; 128];
-        // Emptied before looking, so that a child that ends in between is signalled again.
-        while rustix::io::read(&self.children, &mut buffer).is_ok_and(|length| length > 0) {}
+        // Read before looking, so that a child that ends in between is signalled again. One read is
+        // enough: a signal that is pending already is not queued twice.
+        let _ = rustix::io::read(&self.children, &mut buffer);
         let Some(mut run) = self.run.take() else {
             while let Reaped::Child(..) = sys::reap() {}
             return;

@@ -2,8 +2,8 @@
 //!
 //! An image is one block: a header of words, then tables of words, then text. Tables of strings hold
 //! offsets, and end in 0; [`View::relocate`] turns the offsets into addresses, in place, once the
-//! block sits where it will stay. The last byte of a block is 0, so that every offset inside it
-//! names a string that ends inside it.
+//! block sits where it will stay. A block is a whole number of words and its last byte is 0, so that
+//! every offset inside it names a string that ends inside it.
 //!
 //! **Invariant:** [`View::parse`] accepts nothing that would make a later step read or write outside
 //! the block. Both sides are ours; it is checked all the same, because the side that reads would
@@ -43,7 +43,7 @@ pub(super) fn build(
         .flat_map(|table| table.iter())
         .map(length)
         .sum();
-    let total = text_at + text + 1;
+    let total = (text_at + text + 1).next_multiple_of(8);
 
     let mut bytes = Vec::with_capacity(total);
     let push = |bytes: &mut Vec<u8>, word: usize| {
@@ -77,7 +77,7 @@ pub(super) fn build(
     for string in tables.iter().flat_map(|table| table.iter()) {
         bytes.extend_from_slice(string.as_bytes_with_nul());
     }
-    bytes.push(0);
+    bytes.resize(total, 0);
     bytes
 }
 
@@ -99,11 +99,9 @@ pub(super) struct View {
 
 impl View {
     /// Checks a block.
-    ///
-    /// - `words`: the whole words of the block; a last partial word counts as missing
-    /// - `bytes`: its length in bytes
-    /// - `last`: its last byte
-    pub(super) fn parse(words: &[u64], bytes: usize, last: u8) -> Option<Self> {
+    pub(super) fn parse(words: &[u64]) -> Option<Self> {
+        let bytes = words.len().checked_mul(8)?;
+        let [.., last] = words.last()?.to_ne_bytes();
         let [
             magic,
             flags,
@@ -211,7 +209,7 @@ mod tests {
     fn what_is_built_is_read_back() {
         let bytes = sample();
         let mut words = words_of(&bytes);
-        let view = View::parse(&words, bytes.len(), 0).expect("a block of our own");
+        let view = View::parse(&words).expect("a block of our own");
         assert_eq!(view.flags, FLAG_TERMINAL);
         assert_eq!(view.limits(&words).collect::<Vec<_>>(), [(7, 1, 2)]);
 
@@ -239,14 +237,18 @@ mod tests {
     fn a_damaged_block_is_refused_or_stays_inside_itself() {
         let bytes = sample();
         let words = words_of(&bytes);
-        assert_eq!(View::parse(&words, bytes.len() - 1, 0), None);
-        assert_eq!(View::parse(&words, bytes.len(), 1), None);
-        assert_eq!(View::parse(&words[..4], 32, 0), None);
+        let mut endless = words.clone();
+        *endless.last_mut().expect("a block has words") |=
+            u64::from_ne_bytes([0, 0, 0, 0, 0, 0, 0, 1]);
+        assert_eq!(View::parse(&endless), None);
+        assert_eq!(View::parse(&words[..words.len() - 1]), None);
+        assert_eq!(View::parse(&words[..4]), None);
+        assert_eq!(View::parse(&[]), None);
         for at in 0..words.len() {
             for value in [0, 1, u64::MAX, bytes.len() as u64, 1 << 60] {
                 let mut bad = words.clone();
                 bad[at] = value;
-                if let Some(view) = View::parse(&bad, bytes.len(), 0) {
+                if let Some(view) = View::parse(&bad) {
                     view.relocate(&mut bad, 4096);
                     let inside = |word: &u64| *word < 4096 + bytes.len() as u64;
                     assert!(bad[view.candidates..view.limits].iter().all(inside));

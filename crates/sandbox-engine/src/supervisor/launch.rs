@@ -1,7 +1,7 @@
 //! What is to be started, as the engine says it.
 
 use std::ffi::CString;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::fs::MemfdFlags;
@@ -63,8 +63,8 @@ pub enum Privileges {
 }
 
 impl Launch<'_> {
-    /// Puts the image into memory that can be passed on.
-    pub(super) fn image(&self) -> rustix::io::Result<OwnedFd> {
+    /// Lays out what is to be executed.
+    pub(super) fn image(&self) -> Vec<u8> {
         let mut flags = 0;
         if self.terminal == Terminal::Controlling {
             flags |= FLAG_TERMINAL;
@@ -77,19 +77,17 @@ impl Launch<'_> {
             .iter()
             .map(|limit| (limit.resource, limit.soft, limit.hard))
             .collect();
-        let bytes = image::build(&self.candidates, &self.argv, &self.env, &limits, flags);
-        let file = rustix::fs::memfd_create(c"run", MemfdFlags::CLOEXEC)?;
-        let mut rest = bytes.as_slice();
-        while !rest.is_empty() {
-            let written = rustix::io::write(&file, rest)?;
-            rest = rest.get(written..).unwrap_or_default();
-        }
-        Ok(file)
+        image::build(&self.candidates, &self.argv, &self.env, &limits, flags)
     }
+}
 
-    /// The descriptors that travel, in the order the other side expects.
-    pub(super) fn descriptors<'a>(&'a self, image: &'a OwnedFd) -> [BorrowedFd<'a>; 5] {
-        let [input, output, errors] = self.streams;
-        [image.as_fd(), self.directory, input, output, errors]
+/// Puts a long image into memory that can be passed on.
+pub(super) fn in_memory(image: &[u8]) -> rustix::io::Result<OwnedFd> {
+    let file = rustix::fs::memfd_create(c"run", MemfdFlags::CLOEXEC)?;
+    let mut rest = image;
+    while !rest.is_empty() {
+        let written = rustix::io::write(&file, rest)?;
+        rest = rest.get(written..).unwrap_or_default();
     }
+    Ok(file)
 }

@@ -11,6 +11,7 @@
 
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -20,9 +21,10 @@ use tokio::net::UnixDatagram;
 use tokio::time::Instant;
 
 use super::fork;
-use super::launch::Launch;
+use super::launch::{self, Launch};
 use super::wire::{
-    REPLY_BYTES, RUN_DESCRIPTORS, Reply, Request, Scope, Stage, Survivors, Usage, millis,
+    INLINE_BYTES, REPLY_BYTES, RUN_DESCRIPTORS, Reply, Request, Scope, Stage, Survivors, Usage,
+    millis,
 };
 
 /// How long a supervisor may take over something that takes it no time, before it is woken.
@@ -166,22 +168,29 @@ impl Pool {
     /// With [`LaunchError::Lost`] it is not known whether the program ran; with the others it did
     /// not.
     pub async fn run(&self, launch: &Launch<'_>) -> Result<Running, LaunchError> {
-        let image = launch
-            .image()
-            .map_err(|error| LaunchError::Supervisor(error.into()))?;
+        let image = launch.image();
+        let (inline, passed) = if image.len() <= INLINE_BYTES {
+            (image.as_slice(), None)
+        } else {
+            let passed =
+                launch::in_memory(&image).map_err(|error| LaunchError::Supervisor(error.into()))?;
+            (&[][..], Some(passed))
+        };
         let request = Request::Run {
             timeout_ms: launch.timeout.map_or(0, |timeout| millis(timeout).max(1)),
             grace_ms: millis(launch.grace),
         };
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(RUN_DESCRIPTORS))];
-        let descriptors = launch.descriptors(&image);
+        let [input, output, errors] = launch.streams;
+        let mut descriptors = vec![launch.directory, input, output, errors];
+        descriptors.extend(passed.as_ref().map(AsFd::as_fd));
         let supervisor = loop {
             let (supervisor, fresh) = self.shared.take().map_err(LaunchError::Supervisor)?;
             let mut ancillary = SendAncillaryBuffer::new(&mut space);
             ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
             let sent = rustix::net::sendmsg(
                 &supervisor.control,
-                &[IoSlice::new(&request.encode())],
+                &[IoSlice::new(&request.encode()), IoSlice::new(inline)],
                 &mut ancillary,
                 SendFlags::NOSIGNAL,
             );

@@ -22,7 +22,6 @@ pub(super) const STACK_BYTES: usize = 64 << 10;
 
 /// What a new process is given.
 pub(super) struct Given<'a> {
-    pub(super) image: BorrowedFd<'a>,
     pub(super) directory: BorrowedFd<'a>,
     pub(super) streams: [BorrowedFd<'a>; 3],
 }
@@ -38,19 +37,18 @@ struct Plan<'a> {
 
 /// Starts a program, and returns when it runs or has failed to.
 ///
+/// - `image`: what is to be executed, where it stays until then; its tables are relocated in place
+///
 /// The error is the step that failed and the kernel's reason; nothing of it is left running then.
-pub(super) fn start(given: &Given<'_>, stack: &Mapping) -> Result<i32, (Stage, i32)> {
-    let refused = |errno| (Stage::Accept, errno);
-    let length = rustix::fs::fstat(given.image)
-        .map_err(|error| refused(error.raw_os_error()))?
-        .st_size;
-    let bytes = usize::try_from(length).map_err(|_| refused(libc::EINVAL))?;
-    let mut image = Mapping::of(given.image, bytes).map_err(refused)?;
-    let last = image.last();
-    let base = image.start();
-    let words = image.words();
-    let view = View::parse(words, bytes, last).ok_or(refused(libc::EINVAL))?;
-    view.relocate(words, base as u64);
+pub(super) fn start(
+    given: &Given<'_>,
+    image: &mut [u64],
+    stack: &Mapping,
+) -> Result<i32, (Stage, i32)> {
+    let view = View::parse(image).ok_or((Stage::Accept, libc::EINVAL))?;
+    let base = image.as_ptr() as u64;
+    view.relocate(image, base);
+    let words = &*image;
 
     let mut plan = Plan {
         given,

@@ -201,7 +201,7 @@ pub(super) fn exit(status: i32) -> ! {
     unsafe { libc::_exit(status) }
 }
 
-/// A private copy of a file in memory, in words.
+/// Memory of our own: a private copy of a file, or empty.
 pub(super) struct Mapping {
     start: *mut c_void,
     bytes: usize,
@@ -231,10 +231,10 @@ impl Mapping {
         }
     }
 
-    /// A block of memory that nothing else uses, for the stack of a process that is being made.
+    /// A block of zeros that nothing else uses.
     pub(super) fn anonymous(bytes: usize) -> Result<Self, i32> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         // SAFETY: as in `of`.
         let start = unsafe { libc::mmap(ptr::null_mut(), bytes, protection, flags, -1, 0) };
         if start == libc::MAP_FAILED {
@@ -244,25 +244,17 @@ impl Mapping {
         }
     }
 
-    /// The whole words of it.
+    /// All of it in whole words.
     pub(super) fn words(&mut self) -> &mut [u64] {
         // SAFETY: the mapping is page aligned, `bytes` long, readable and writable, and borrowed
         // exclusively through `self`.
         unsafe { std::slice::from_raw_parts_mut(self.start.cast(), self.bytes / 8) }
     }
 
-    /// Its last byte; 1 for an empty one, which no image ends with.
-    pub(super) fn last(&self) -> u8 {
-        match self.bytes.checked_sub(1) {
-            // SAFETY: the offset is inside the mapping.
-            Some(at) => unsafe { self.start.cast::<u8>().add(at).read() },
-            None => 1,
-        }
-    }
-
-    /// Where it begins.
-    pub(super) fn start(&self) -> *mut c_void {
-        self.start
+    /// All of it in bytes.
+    pub(super) fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: as in `words`.
+        unsafe { std::slice::from_raw_parts_mut(self.start.cast(), self.bytes) }
     }
 
     /// Where it ends, aligned for a stack.

@@ -19,8 +19,12 @@ pub(super) const REQUEST_BYTES: usize = REQUEST_WORDS * 8;
 /// Bytes of a reply on the socket.
 pub(super) const REPLY_BYTES: usize = REPLY_WORDS * 8;
 
-/// Descriptors that travel with [`Request::Run`]: image, directory, stdin, stdout, stderr.
+/// Descriptors that travel with [`Request::Run`]: directory, stdin, stdout, stderr, and the image if
+/// it is longer than [`INLINE_BYTES`].
 pub(super) const RUN_DESCRIPTORS: usize = 5;
+/// Longest image that travels in the packet, behind the request. Most do, which spares both sides
+/// a file in memory: together some 20 us of a run.
+pub(super) const INLINE_BYTES: usize = 32 * 1024;
 
 /// Which processes of a run a signal goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
