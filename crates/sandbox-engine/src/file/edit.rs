@@ -6,6 +6,8 @@
 //! a plain LF in them means CR LF. In a file with both, a text that does not occur as it is given
 //! is tried as CR LF, and what replaces it then ends its lines that way too.
 
+use std::borrow::Cow;
+
 use memchr::memmem::Finder;
 use sandbox_core::file::{MAX_FILE_BYTES, Newline, Occurrences, Replacement};
 
@@ -32,16 +34,17 @@ pub(super) enum Miss {
 
 /// Makes the replacements in turn.
 pub(super) fn apply(original: &[u8], replacements: &[Replacement]) -> Result<Edited, Miss> {
-    let mut edited = Edited {
-        bytes: original.to_vec(),
-        replaced: 0,
-    };
+    let mut bytes = Cow::Borrowed(original);
+    let mut replaced = 0;
     for (index, replacement) in replacements.iter().enumerate() {
-        let (bytes, replaced) = one(&edited.bytes, replacement, index + 1)?;
-        edited.bytes = bytes;
-        edited.replaced += replaced;
+        let (after, places) = one(&bytes, replacement, index + 1)?;
+        bytes = Cow::Owned(after);
+        replaced += places;
     }
-    Ok(edited)
+    Ok(Edited {
+        bytes: bytes.into_owned(),
+        replaced,
+    })
 }
 
 fn one(bytes: &[u8], replacement: &Replacement, number: usize) -> Result<(Vec<u8>, u64), Miss> {
@@ -53,23 +56,23 @@ fn one(bytes: &[u8], replacement: &Replacement, number: usize) -> Result<(Vec<u8
     for spelling in spellings.into_iter().flatten() {
         let find = spelling.of(&replacement.find);
         let finder = Finder::new(&find);
-        let places: Vec<usize> = finder.find_iter(bytes).collect();
-        let Some(&first) = places.first() else {
+        let Some(first) = finder.find(bytes) else {
             continue;
         };
-        if replacement.occurrences == Occurrences::One {
+        // Counted and not collected: a short text may occur as often as the file has bytes.
+        let count = match replacement.occurrences {
+            Occurrences::All => finder.find_iter(bytes).count(),
             // A text may overlap itself, and then it is as unclear which place is meant.
-            let again = finder.find(&bytes[first + 1..]).is_some();
-            if again {
+            Occurrences::One if finder.find(&bytes[first + 1..]).is_some() => {
                 return Err(Miss::Several {
                     number,
-                    count: places.len().max(2) as u64,
+                    count: finder.find_iter(bytes).count().max(2) as u64,
                 });
             }
-        }
+            Occurrences::One => 1,
+        };
         let replace = spelling.of(&replacement.replace);
-        return splice(bytes, &places, find.len(), &replace)
-            .map(|bytes| (bytes, places.len() as u64));
+        return Ok((splice(bytes, &finder, count, &replace)?, count as u64));
     }
     Err(Miss::Absent {
         number,
@@ -77,15 +80,22 @@ fn one(bytes: &[u8], replacement: &Replacement, number: usize) -> Result<(Vec<u8
     })
 }
 
-fn splice(bytes: &[u8], places: &[usize], length: usize, replace: &[u8]) -> Result<Vec<u8>, Miss> {
-    let kept = (bytes.len() - places.len() * length) as u64;
-    let size = kept.saturating_add((places.len() as u64).saturating_mul(replace.len() as u64));
+/// Replaces every place that `finder` finds in `bytes`, of which there are `count`.
+fn splice(
+    bytes: &[u8],
+    finder: &Finder<'_>,
+    count: usize,
+    replace: &[u8],
+) -> Result<Vec<u8>, Miss> {
+    let length = finder.needle().len();
+    let kept = (bytes.len() - count * length) as u64;
+    let size = kept.saturating_add((count as u64).saturating_mul(replace.len() as u64));
     if size > MAX_FILE_BYTES {
         return Err(Miss::TooLarge { bytes: size });
     }
     let mut result = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
     let mut position = 0;
-    for &place in places {
+    for place in finder.find_iter(bytes) {
         result.extend_from_slice(&bytes[position..place]);
         result.extend_from_slice(replace);
         position = place + length;
@@ -211,5 +221,26 @@ mod tests {
         let long = "b".repeat(1 << 10);
         let result = apply(&original, &[replacement("a", &long, Occurrences::All)]);
         assert_eq!(result, Err(Miss::TooLarge { bytes: 1 << 30 }));
+    }
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_text_that_occurs_everywhere_needs_no_memory_for_its_places() {
+        // The most that this process, which runs nothing but this test, ever had, in KiB.
+        let peak = || -> usize {
+            let status = std::fs::read_to_string("/proc/self/status").expect("a status");
+            let line = status
+                .lines()
+                .find_map(|line| line.strip_prefix("VmHWM:"))
+                .expect("a peak");
+            line.trim_end_matches("kB").trim().parse().expect("KiB")
+        };
+        let original = vec![b'x'; 16 << 20];
+        let before = peak();
+        for occurrences in [Occurrences::One, Occurrences::All] {
+            // Refused or made, whichever: what counts is what it takes.
+            let _ = apply(&original, &[replacement("x", "y", occurrences)]);
+        }
+        let grown = peak() - before;
+        assert!(grown < 40 << 10, "{grown} KiB for a file of 16 MiB");
     }
 }

@@ -9,6 +9,10 @@ use sandbox_core::{Error, ErrorKind, Result, Verb};
 use super::environment::Environment;
 use crate::supervisor::{LaunchError, Stage};
 
+/// What there is to do about a process that the system has no room for.
+const NO_ROOM: &str = "the system has no room for another process; end some, or raise the limits of \
+                       this user (`ulimit -a`)";
+
 /// What is to be executed.
 #[derive(Debug)]
 pub(super) struct Program {
@@ -27,12 +31,14 @@ impl Program {
     /// an empty element meaning the working directory.
     pub(super) fn new(verb: Verb, argv: &[Vec<u8>], environment: &Environment) -> Result<Self> {
         let invalid = || Error::refused(verb, ErrorKind::InvalidArgument);
-        let name = argv
-            .first()
-            .filter(|name| !name.is_empty())
-            .ok_or_else(|| {
-                invalid().detail("argv is empty; its first element names the program")
-            })?;
+        let name = argv.first().ok_or_else(|| {
+            invalid().detail("argv is empty; its first element names the program")
+        })?;
+        if name.is_empty() {
+            return Err(
+                invalid().detail("the name of the program, which argv begins with, is empty")
+            );
+        }
         let shown = String::from_utf8_lossy(name).into_owned();
         let arguments: Result<Vec<CString>> = argv
             .iter()
@@ -78,7 +84,7 @@ impl Program {
                     .on(&self.name)
                     .detail("its supervisor was killed, and what had started was killed with it"),
                 other => refused(ErrorKind::SpawnFailed)
-                    .detail("the system has no room for another process")
+                    .detail(NO_ROOM)
                     .caused_by(other),
             };
         };
@@ -95,6 +101,11 @@ impl Program {
             (Stage::Directory, _) => refused(ErrorKind::PermissionDenied)
                 .detail("the working directory cannot be entered")
                 .caused_by(error),
+            (_, libc::EAGAIN | libc::ENOMEM | libc::EMFILE | libc::ENFILE) => {
+                refused(ErrorKind::SpawnFailed)
+                    .detail(NO_ROOM)
+                    .caused_by(error)
+            }
             (stage, _) => refused(ErrorKind::SpawnFailed)
                 .detail(format_args!("the step {stage:?} failed"))
                 .caused_by(error),
@@ -197,5 +208,17 @@ mod tests {
                 Program::new(Verb::Exec, &argv, &Environment::default()).expect_err("refused");
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         }
+    }
+    #[test]
+    fn a_system_without_room_for_a_process_is_told_with_what_to_do() {
+        let program =
+            Program::new(Verb::Exec, &[b"cc".to_vec()], &Environment::default()).expect("valid");
+        let error = LaunchError::Start {
+            stage: Stage::Fork,
+            error: std::io::Error::from_raw_os_error(libc::EAGAIN),
+        };
+        let refusal = program.refusal(Verb::Exec, error, rustix::fs::CWD);
+        assert_eq!(refusal.kind(), ErrorKind::SpawnFailed);
+        assert!(refusal.to_string().contains("ulimit"), "{refusal}");
     }
 }
