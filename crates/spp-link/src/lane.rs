@@ -101,8 +101,8 @@ struct Shared {
 
 /// Makes the two ends of a pair of lanes.
 ///
-/// - `control_limit`: most bytes of control lines that may wait. Beyond it the writer ends with an
-///   error, because the peer has stopped reading.
+/// - `control_limit`: most bytes of control lines that may wait. A line beyond it is not queued, and
+///   the writer ends with an error, because the peer has stopped reading.
 #[must_use]
 pub fn lanes(control_limit: usize) -> (Lanes, LaneWriter) {
     let (control, control_queue) = mpsc::unbounded_channel();
@@ -133,7 +133,7 @@ impl Lanes {
     ///
     /// # Errors
     ///
-    /// [`Closed`] if the writer is gone.
+    /// [`Closed`] if the writer is gone, or ends because too much waits already.
     pub fn control(&self, line: Vec<u8>) -> Result<(), Closed> {
         self.push(line, None)
     }
@@ -192,7 +192,9 @@ impl Lanes {
         let counted = if taken.is_none() { line.len() } else { 0 };
         let queued = self.shared.queued.fetch_add(counted, Ordering::Relaxed) + counted;
         if queued > self.shared.limit {
+            // Whoever queues in a loop is told at once, before the writer gets its turn.
             self.shared.overflow.notify_one();
+            return Err(Closed);
         }
         self.control
             .send(Control { line, taken })
@@ -367,11 +369,9 @@ mod tests {
         let (lanes, writer) = lanes(10_000);
         let (_near, far) = tokio::io::duplex(16);
         let write = tokio::spawn(writer.run(far));
-        for _ in 0..200 {
-            if lanes.control(vec![b'x'; 100]).is_err() {
-                break;
-            }
-        }
+        // Refused before the writer had a turn, so that no loop can queue without end.
+        let refused = (0..200).find(|_| lanes.control(vec![b'x'; 100]).is_err());
+        assert_eq!(refused, Some(100));
         let error = write
             .await
             .expect("the writer does not panic")

@@ -25,7 +25,7 @@ pub mod send;
 
 pub use lane::{BULK_LINE, Closed, LaneWriter, Lanes, Taken, lanes};
 pub use line::LineReader;
-pub use receive::{Fault, Kept, Receiver, Receivers, Refused};
+pub use receive::{Fault, Keeping, Kept, Receiver, Receivers, Refused};
 pub use send::{IdInUse, SendEnd, Sender, Senders};
 
 /// Payload bytes of a data message, at most. Larger pieces make others wait longer behind them.

@@ -66,7 +66,28 @@ struct Stream {
 }
 
 /// Head and tail of a stream, kept while it passes.
-pub type Kept = Arc<Mutex<OutputKeeper>>;
+pub type Kept = Arc<Mutex<Keeping>>;
+
+/// What is kept of a stream.
+#[derive(Debug)]
+pub struct Keeping {
+    /// What has passed so far.
+    pub keeper: OutputKeeper,
+    /// Whether the stream went on, or was to go on, beyond what has passed: its consumer was
+    /// dropped before its end, or it failed.
+    pub is_cut: bool,
+}
+
+impl Keeping {
+    /// Nothing has passed yet.
+    #[must_use]
+    pub fn new(keeper: OutputKeeper) -> Kept {
+        Arc::new(Mutex::new(Self {
+            keeper,
+            is_cut: false,
+        }))
+    }
+}
 
 /// How a stream failed. Turned into an [`Error`] for whoever reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -178,7 +199,7 @@ impl Receivers {
             state.settle(&self.0, id);
         } else {
             if let Some(keeper) = &stream.keeper {
-                lock(keeper).push(&bytes);
+                lock(keeper).keeper.push(&bytes);
             }
             stream.chunks.push_back(bytes);
             wake(&mut stream.waker);
@@ -212,6 +233,9 @@ impl Receivers {
             }),
             _ => result,
         };
+        if result.is_err() {
+            stream.cut();
+        }
         stream.end.get_or_insert(result);
         wake(&mut stream.waker);
         if stream.abandoned {
@@ -231,6 +255,7 @@ impl Receivers {
             stream.owed = 0;
             if !stream.finished {
                 stream.finished = true;
+                stream.cut();
                 stream.end.get_or_insert_with(|| Err(fault.clone()));
             }
             wake(&mut stream.waker);
@@ -255,6 +280,7 @@ impl Receivers {
             kind: ErrorKind::Protocol,
             detail: detail.into(),
         }));
+        stream.cut();
         wake(&mut stream.waker);
         let _ = self.0.lanes.control(stop_line(id));
     }
@@ -270,12 +296,22 @@ impl Receivers {
             return;
         }
         stream.abandoned = true;
+        stream.cut();
         stream.waker = None;
         stream.owed = stream.outstanding;
         if stream.end.is_none() {
             let _ = self.0.lanes.control(stop_line(id));
         }
         state.give_back(&self.0, id);
+    }
+}
+
+impl Stream {
+    /// Not everything will have passed the keeper.
+    fn cut(&self) {
+        if let Some(keeper) = &self.keeper {
+            lock(keeper).is_cut = true;
+        }
     }
 }
 

@@ -125,6 +125,10 @@ impl Senders {
         };
         let mut stream = lock(&stream);
         let bytes = bytes.min(stream.outstanding);
+        if bytes == 0 {
+            // Nobody can send more for it, and a woken sender would only queue up once more.
+            return;
+        }
         stream.outstanding -= bytes;
         stream.wake.notify_one();
         state.release(bytes);
@@ -281,6 +285,8 @@ impl Drop for Sender {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
     use futures_util::{FutureExt, StreamExt, future::join_all};
     use sandbox_core::Verb;
     use spp_protocol::codec::{Envelope, Line, StreamChunk};
@@ -424,6 +430,17 @@ mod tests {
             spent += 1_000;
         }
         assert!(spent <= WINDOW.stream, "{spent} were spent");
+        let other = senders.open(3).expect("a new id");
+        while other.try_reserve(1_000).expect("open") {}
+        let waiting = senders.open(4).expect("a new id");
+        let mut waits = pin!(waiting.reserve(3_000));
+        for _ in 0..1_000 {
+            // Nothing is given back, so nobody wakes to queue up once more.
+            senders.credit(4, 0);
+            assert_eq!((&mut waits).now_or_never(), None);
+        }
+        let starved = lock(&senders.0.state).starved.len();
+        assert!(starved <= 3, "{starved} entries for three senders");
         senders.close();
         assert_eq!(sender.ended().now_or_never(), Some(SendEnd::Closed));
     }
