@@ -173,8 +173,9 @@ impl ErrorObject {
         let verb = data.verb.as_deref().and_then(verb_of).unwrap_or(verb);
         let detail = match (data.detail, found) {
             (Some(detail), Some(_)) => detail,
-            // A peer that fills in nothing but the standard members said everything there.
-            (None, Some(_)) if data.kind.is_empty() => message,
+            // Whoever names no verb did not put the message together from these members, and said
+            // everything there.
+            (None, Some(_)) if data.verb.is_none() => message,
             (None, Some(_)) => String::new(),
             (detail, None) => {
                 let text = detail.unwrap_or(message);
@@ -311,6 +312,10 @@ mod tests {
             (ErrorKind::Unsupported, Effect::None)
         );
         assert_eq!(error.detail_text(), "Method not found");
+        let error = decode(
+            r#"{"code":1201,"message":"there is no `x`","data":{"kind":"not_found","effect":"none"}}"#,
+        );
+        assert_eq!(error.detail_text(), "there is no `x`", "{error}");
         let error = decode(r#"{"code":-32603,"message":"boom","data":"trace"}"#);
         assert_eq!(
             (error.kind(), error.effect()),

@@ -147,6 +147,19 @@ impl<'a> StreamChunk<'a> {
     }
 }
 
+/// The stream that a malformed `stream/data` or `stream/end` is about, if that much can be read: it
+/// has lost something, and whoever reads it must not take it for whole.
+#[must_use]
+pub fn stream_named(params: &str) -> Option<StreamId> {
+    #[derive(Deserialize)]
+    struct Named {
+        stream: StreamId,
+    }
+    serde_json::from_str::<Named>(params)
+        .ok()
+        .map(|named| named.stream)
+}
+
 impl Payload<'_> {
     /// The bytes.
     ///

@@ -156,6 +156,9 @@ impl wire::ExecParams {
                 ))
                 .within("delivery");
             }
+            if self.stdout.is_some() && self.stdout == self.stderr {
+                return Err(Invalid::new("both outputs cannot have one stream")).within("stderr");
+            }
             let (stdin, stream) = match self.stdin {
                 None => (core::Stdin::Null, None),
                 Some(ByteField::Inline(bytes)) => (core::Stdin::Bytes(bytes), None),

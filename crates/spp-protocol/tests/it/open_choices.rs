@@ -83,6 +83,11 @@ fn what_makes_no_sense_is_refused_with_its_path() {
         refused::<ExecParams>(&live, |params| params.decode().err())
             .contains("live output needs the streams")
     );
+    let twice = json!({"sandbox": "a", "generation": 1, "process": {"argv": ["a"]}, "stdout": 1, "stderr": 1});
+    assert_eq!(
+        refused::<ExecParams>(&twice, |params| params.decode().err()),
+        "member `stderr`: both outputs cannot have one stream"
+    );
     let stop = json!({"sandbox": "a", "generation": 1, "id": "p", "stop": {"signal": 65}});
     assert_eq!(
         refused::<ProcStopParams>(&stop, |params| params.decode().err()),
