@@ -26,7 +26,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::options::ConnectionEnd;
-use crate::pending::{PendingCall, random_id};
+use crate::pending::{PendingCall, ResultSlot, random_id};
 use crate::shared::Shared;
 
 /// How long the peer may take beyond a call's deadline before it is told to stop.
@@ -177,6 +177,7 @@ async fn exchange(
     pending.progress = Some(told);
     pending.taken = Arc::clone(&plan.taken);
     let taken = plan.taken;
+    let result = Arc::clone(&pending.result);
     let mut guard = Guard::new(shared, id, pending);
 
     let request = RpcRequest::borrowed(method, Some(params), Id::Number(id));
@@ -201,9 +202,8 @@ async fn exchange(
                 while let Ok(step) = progress.try_recv() {
                     ctx.report(step);
                 }
-                return read(shared, verb, answer, taken.is_set(), expired);
+                return read(shared, verb, answer, &result, taken.is_set(), expired);
             }
-            Some(step) = progress.recv() => ctx.report(step),
             () = ctx.cancel().cancelled(), if !cancelling => {
                 shared.cancel(id);
                 waits.wedge_after(patience);
@@ -219,6 +219,8 @@ async fn exchange(
                 waits.wedged = None;
                 waits.deadline = None;
             }
+            // Last, so that a peer that reports without end keeps nothing else from its turn.
+            Some(step) = progress.recv() => ctx.report(step),
         }
     }
 }
@@ -256,6 +258,7 @@ fn read(
     shared: &Shared,
     verb: Verb,
     answer: RpcAnswer,
+    result: &ResultSlot,
     seen: bool,
     expired: bool,
 ) -> Result<Box<RawValue>> {
@@ -264,7 +267,10 @@ fn read(
         return Err(shared.end_error(verb, seen));
     };
     match answer.into_response().into_inner().payload {
-        ResponsePayload::Success(result) => Ok(result.into_owned()),
+        // It came past the client behind us, which has a stand-in for it.
+        ResponsePayload::Success(_) => result
+            .take()
+            .ok_or_else(|| Error::new(verb, ErrorKind::Internal)),
         ResponsePayload::Error(object) => {
             let data = object
                 .data()

@@ -3,7 +3,9 @@
 //! The JSON-RPC client behind us ends the whole connection over any line that it does not expect: a
 //! stray print, an answer that nobody asked for, an error object with one member more. With many
 //! sandboxes on one pipe that is too much for one line, so nothing reaches it but answers to calls
-//! that are under way, spelled anew in the one form it understands.
+//! that are under way, spelled anew in the one form it understands. A result does not even pass
+//! through it: it goes straight to its call, because the library copies it and writes it to its
+//! trace log, and a result holds the content of files.
 //!
 //! **Invariant:** a [`Verdict::Answer`] is for a call that was under way and no longer is: the first
 //! answer to a call is the only one.
@@ -39,6 +41,7 @@ pub(crate) enum Verdict<'a> {
 /// An answer in canonical form.
 #[derive(Debug)]
 pub(crate) struct Answer {
+    /// Has the result by now, if the answer is one.
     pub(crate) call: PendingCall,
     pub(crate) line: Vec<u8>,
     pub(crate) outcome: AnswerKind,
@@ -117,13 +120,8 @@ fn answer<'a>(
     };
     match (result.or_else(|| null_result(line)), error) {
         (Some(result), None) => {
-            let result = result.get();
-            let mut line = Vec::with_capacity(result.len() + 64);
-            line.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
-            line.extend_from_slice(id.to_string().as_bytes());
-            line.extend_from_slice(br#","result":"#);
-            line.extend_from_slice(result.as_bytes());
-            line.push(b'}');
+            call.result.put(result.to_owned());
+            let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":null}}"#).into_bytes();
             Verdict::Answer(Answer {
                 call,
                 line,
@@ -246,11 +244,17 @@ mod tests {
         calls
     }
 
-    fn answer_to(line: &str) -> (String, Form) {
+    /// The canonical line, the form, and the result that the call has then.
+    fn answer_to(line: &str) -> (String, Form, Option<String>) {
         match inspect(&Line::Complete(line.as_bytes()), &calls()) {
             Verdict::Answer(answer) => (
                 String::from_utf8(answer.line).expect("canonical lines are UTF-8"),
                 answer.form,
+                answer
+                    .call
+                    .result
+                    .take()
+                    .map(|result| result.get().to_owned()),
             ),
             other => panic!("{line} is {other:?}"),
         }
@@ -265,13 +269,14 @@ mod tests {
             assert_eq!(
                 answer_to(line),
                 (
-                    r#"{"jsonrpc":"2.0","id":7,"result":{"a":1}}"#.to_owned(),
-                    Form::Sound
+                    r#"{"jsonrpc":"2.0","id":7,"result":null}"#.to_owned(),
+                    Form::Sound,
+                    Some(r#"{"a":1}"#.to_owned())
                 )
             );
         }
-        let (line, _) = answer_to(r#"{"jsonrpc":"2.0","id":7,"result":null}"#);
-        assert_eq!(line, r#"{"jsonrpc":"2.0","id":7,"result":null}"#);
+        let (_, _, result) = answer_to(r#"{"jsonrpc":"2.0","id":7,"result":null}"#);
+        assert_eq!(result.as_deref(), Some("null"));
     }
 
     #[test]
@@ -284,7 +289,7 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":7,"error":{"code":1,"message":"m","later":2}}"#,
             r#"{"jsonrpc":"2.0","id":7,"error":{"code":99999999999,"message":"m"}}"#,
         ] {
-            let (answer, form) = answer_to(line);
+            let (answer, form, _) = answer_to(line);
             assert_eq!(form, Form::Repaired, "{line}");
             let parsed: jsonrpsee::types::Response<'_, ()> =
                 serde_json::from_str(&answer).expect("the client behind us reads it");

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sandbox_core::{Progress, Verb};
+use serde_json::value::RawValue;
 use spp_link::Taken;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::Instant;
@@ -35,8 +36,24 @@ pub(crate) struct PendingCall {
     _slot: Option<OwnedSemaphorePermit>,
     /// Whether the peer may have seen the request.
     pub(crate) taken: Arc<Taken>,
+    /// The result, once the answer is here.
+    pub(crate) result: Arc<ResultSlot>,
     sent: bool,
     cancelled: Option<Instant>,
+}
+
+/// Where the result of a call is put by the reader, for whoever made the call.
+#[derive(Debug, Default)]
+pub(crate) struct ResultSlot(Mutex<Option<Box<RawValue>>>);
+
+impl ResultSlot {
+    pub(crate) fn put(&self, result: Box<RawValue>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+    }
+
+    pub(crate) fn take(&self) -> Option<Box<RawValue>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
 }
 
 impl PendingCall {
@@ -48,6 +65,7 @@ impl PendingCall {
             patience,
             _slot: slot,
             taken: Arc::default(),
+            result: Arc::default(),
             sent: false,
             cancelled: None,
         }

@@ -7,7 +7,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -16,7 +16,7 @@ use sandbox_core::output::OutputKeeper;
 use sandbox_core::process::{Delivery, ExecRequest, Execution, Outcome, Output, Stdin};
 use sandbox_core::transfer::{Pull, PullReceipt, PullRequest, PushReceipt, PushRequest};
 use sandbox_core::{ByteStream, Ctx, Error, ErrorKind, ProcId, Result, Verb};
-use spp_link::{Kept, Receiver, Taken};
+use spp_link::{Keeping, Kept, Receiver, Taken};
 use spp_protocol::convert::{ExecStreams, Inlet, Outlet};
 use spp_protocol::message::process::ExecParams;
 use spp_protocol::message::tree::{PullTreeParams, PushTreeParams};
@@ -90,7 +90,7 @@ impl Side {
         let (receiver, kept) = match request.delivery {
             Delivery::AtEnd => (receivers.open(id, Verb::Exec), None),
             Delivery::Live => {
-                let kept: Kept = Arc::new(Mutex::new(OutputKeeper::new(policy)));
+                let kept = Keeping::new(OutputKeeper::new(policy));
                 let receiver = receivers.open_kept(id, Verb::Exec, Arc::clone(&kept));
                 (receiver, Some(kept))
             }
@@ -193,26 +193,28 @@ impl Run {
 
 /// Puts head and tail that passed by into the output of a live run.
 ///
-/// If the caller dropped its stream, what came after did not come here: the outcome then has the
-/// head alone, and counts the rest as dropped.
+/// If the caller dropped its stream, or it failed, what came after did not come here: the outcome
+/// then has the head alone, and counts the rest as dropped. A stream that ended in order and is
+/// short has lost something, which nobody else would notice.
 fn rebuild(output: &mut Output, kept: Option<Kept>) -> Result<()> {
     let Some(kept) = kept else {
         return Ok(());
     };
     let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+    let Keeping { keeper, is_cut } = &mut *kept;
     let empty = OutputKeeper::new(&sandbox_core::process::OutputPolicy::default());
-    let kept = std::mem::replace(&mut *kept, empty).finish();
-    if kept.total > output.total {
+    let passed = std::mem::replace(keeper, empty).finish();
+    if passed.total > output.total || (passed.total < output.total && !*is_cut) {
         return Err(
             Error::new(Verb::Exec, ErrorKind::Protocol).detail(format_args!(
                 "{} bytes of output came, and the process wrote {}",
-                kept.total, output.total
+                passed.total, output.total
             )),
         );
     }
-    output.head = kept.head;
-    output.tail = if kept.total == output.total {
-        kept.tail
+    output.head = passed.head;
+    output.tail = if passed.total == output.total {
+        passed.tail
     } else {
         Bytes::new()
     };

@@ -12,7 +12,7 @@ use jsonrpsee::core::client::async_client::RpcService;
 use sandbox_core::{Effect, Error, ErrorKind, Generation, SandboxId, Verb};
 use serde_json::value::RawValue;
 use spp_link::{Fault, Lanes, Receivers, Senders};
-use spp_protocol::codec::{Line, StreamChunk, write_notification};
+use spp_protocol::codec::{Line, StreamChunk, stream_named, write_notification};
 use spp_protocol::error::ErrorObject;
 use spp_protocol::message::Notification;
 use spp_protocol::message::stream::{
@@ -188,6 +188,12 @@ impl Shared {
             Verdict::Answer(answer) => return Some(self.answer(answer)),
             Verdict::Notification { method, params } => {
                 if let Err(problem) = self.notification(&method, params) {
+                    if let (StreamData::METHOD | StreamEnd::METHOD, Some(stream)) =
+                        (&*method, stream_named(params))
+                    {
+                        count(&self.counters.refused_data);
+                        self.receivers.spoil(stream.0, problem);
+                    }
                     self.bad_line(shown, problem);
                 }
             }
@@ -277,8 +283,7 @@ impl Shared {
 
     fn bad_line(&self, line: &[u8], problem: &'static str) {
         count(&self.counters.bad_lines);
-        let shown = String::from_utf8_lossy(&line[..line.len().min(LOGGED_BYTES)]);
-        tracing::warn!(line = %shown.escape_debug(), problem, "a line of the provider was dropped");
+        tracing::warn!(line = %printable(line), problem, "a line of the provider was dropped");
         if self.strictness == Strictness::Engine {
             self.finish(ConnectionEnd::lost(format!(
                 "the engine broke the protocol: {problem}"
@@ -303,6 +308,16 @@ impl Shared {
             )));
         }
     }
+}
+
+/// A bad line as it may be logged. What looks like a message may hold the content of files or the
+/// values of variables, which nobody may log; anything else is a print that went astray.
+fn printable(line: &[u8]) -> String {
+    if matches!(line.trim_ascii_start().first(), Some(b'{' | b'[')) {
+        return format!("a message of {} bytes or more", line.len());
+    }
+    let shown = &line[..line.len().min(LOGGED_BYTES)];
+    String::from_utf8_lossy(shown).escape_debug().to_string()
 }
 
 /// What the reader of a stream is told whose call failed; `None` if nothing was begun, so that

@@ -11,7 +11,9 @@ use std::time::Duration;
 use crate::peer::Peer;
 use crate::{path, soon, spec};
 
-async fn with_sandbox(options: ConnectOptions) -> (Arc<dyn Sandbox>, Arc<Connection>, Peer) {
+pub(crate) async fn with_sandbox(
+    options: ConnectOptions,
+) -> (Arc<dyn Sandbox>, Arc<Connection>, Peer) {
     let (connection, mut peer) = Peer::connect(options).await;
     let acquiring = {
         let connection = Arc::clone(&connection);
@@ -231,7 +233,10 @@ async fn one_bad_line_of_an_engine_is_the_end_of_it() {
 }
 
 /// Starts a live run and gives its streams' ids.
-async fn live(sandbox: &Arc<dyn Sandbox>, peer: &mut Peer) -> (Execution, serde_json::Value) {
+pub(crate) async fn live(
+    sandbox: &Arc<dyn Sandbox>,
+    peer: &mut Peer,
+) -> (Execution, serde_json::Value) {
     let request = ExecRequest::new(ProcessSpec::new(["x"])).delivery(Delivery::Live);
     let execution = sandbox
         .exec(&Ctx::new(), request)
@@ -242,7 +247,7 @@ async fn live(sandbox: &Arc<dyn Sandbox>, peer: &mut Peer) -> (Execution, serde_
     (execution, request)
 }
 
-fn data(stream: &serde_json::Value, seq: u64, offset: u64, bytes: usize) -> String {
+pub(crate) fn data(stream: &serde_json::Value, seq: u64, offset: u64, bytes: usize) -> String {
     json!({ "jsonrpc": "2.0", "method": "stream/data", "params": {
         "stream": stream, "seq": seq, "offset": offset, "text": "x".repeat(bytes) } })
     .to_string()

@@ -3,9 +3,11 @@
 mod cancel;
 mod ending;
 mod faults;
+mod loss;
 mod memory;
 mod peer;
 mod programs;
+mod secrets;
 mod streams;
 mod verbs;
 
