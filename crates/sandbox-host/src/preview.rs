@@ -18,8 +18,8 @@ use tokio::time::{Sleep, sleep};
 
 /// How much is kept, in bytes.
 const KEPT: usize = 200;
-/// How long the end is held back.
-const HELD: Duration = Duration::from_millis(90);
+/// How long the end is held back: longer than what the process wrote at its end takes to be read.
+const HELD: Duration = Duration::from_millis(50);
 /// How a message begins at programs that frame like an editor's language server.
 const HEADER: &[u8] = b"content-length:";
 

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures_util::FutureExt as _;
+use futures_util::{FutureExt as _, join};
 use rustix::process::{Pid, Signal, kill_process_group};
 use sandbox_core::{Ctx, Disposition, Error, ErrorKind, Verb};
 use spp_client::{ConnectOptions, Connection};
@@ -41,8 +41,9 @@ impl Default for Timing {
     }
 }
 
-/// How long what a process wrote before it ended may still be on its way, on each of its two streams.
-const LAST_WORDS: Duration = Duration::from_millis(40);
+/// How long what a process wrote before it ended may still be on its way: it is in the pipes by
+/// then, and only has to be read. Calls wait for it where a grandchild holds a pipe open.
+const LAST_WORDS: Duration = Duration::from_millis(25);
 /// How long a process that closed its output may take to exit and so say why.
 const EXIT_AFTER_CLOSE: Duration = Duration::from_millis(500);
 
@@ -380,14 +381,14 @@ async fn supervise(
 ) {
     let end = tokio::select! {
         status = life.wait() => {
-            // What it wrote just before is still in the pipe; a grandchild that holds the pipe open
-            // must not make anybody wait for more.
-            let _ = timeout(LAST_WORDS, life.beginning.ended()).await;
+            // What it wrote just before is still in the pipes, and both are read meanwhile.
+            let answers = life.beginning.clone();
+            let (_, words) = join!(timeout(LAST_WORDS, answers.ended()), life.last_words());
             let ending = match status {
                 Ok(status) => Ending(status).to_string(),
                 Err(error) => format!("waiting for it failed: {error}"),
             };
-            fail(&mut life, &connection, format!("ended: {ending}")).await
+            fail(&life, &connection, &format!("ended: {ending}"), &words)
         }
         closed = connection.closed() => {
             // Every call has failed by now. For whoever comes next, a status says more.
@@ -395,7 +396,8 @@ async fn supervise(
                 Ok(Ok(status)) => format!("ended: {}", Ending(status)),
                 _ => format!("was given up: {closed}"),
             };
-            fail(&mut life, &connection, what).await
+            let words = life.last_words().await;
+            fail(&life, &connection, &what, &words)
         }
         // `None`: nobody holds the process any more, which is as good as a request.
         _ = stopped.recv() => {
@@ -412,9 +414,8 @@ async fn supervise(
 }
 
 /// Fails every call on the connection with what happened.
-async fn fail(life: &mut Life, connection: &Connection, what: String) -> End {
+fn fail(life: &Life, connection: &Connection, what: &str, words: &StderrTail) -> End {
     let at = Instant::now();
-    let words = life.last_words().await;
     let what = format!("the provider `{}` {what}{words}", life.provider);
     tracing::info!(provider = %life.provider, "{what}");
     connection.abort(what.clone());
