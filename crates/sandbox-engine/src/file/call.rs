@@ -13,12 +13,21 @@ pub(crate) enum Interrupt {
 
 /// Refuses to go on with a call that was cancelled or is late.
 pub(crate) fn check(ctx: &Ctx, verb: Verb) -> Result<()> {
+    match interrupted(ctx) {
+        None => Ok(()),
+        Some(ErrorKind::DeadlineExceeded) => Err(late(verb)),
+        Some(_) => Err(cancelled(verb)),
+    }
+}
+
+/// `Cancelled` or `DeadlineExceeded`, if the call is one that nobody waits for any more.
+pub(crate) fn interrupted(ctx: &Ctx) -> Option<ErrorKind> {
     if ctx.cancel().is_cancelled() {
-        return Err(cancelled(verb));
+        return Some(ErrorKind::Cancelled);
     }
     match ctx.remaining() {
-        Some(left) if left.is_zero() => Err(late(verb)),
-        _ => Ok(()),
+        Some(left) if left.is_zero() => Some(ErrorKind::DeadlineExceeded),
+        _ => None,
     }
 }
 

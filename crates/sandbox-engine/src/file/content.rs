@@ -13,14 +13,14 @@ use memchr::memchr_iter;
 use rustix::fs::{Access, FileType, Stat};
 use rustix::io::Errno;
 use sandbox_core::file::{Durability, MAX_FILE_BYTES, Precondition, Replacement, WriteReceipt};
-use sandbox_core::{Digest, ErrorKind, SandboxPath};
+use sandbox_core::{Ctx, Digest, ErrorKind, SandboxPath};
 use std::os::fd::AsFd;
 
 use super::edit::{self, Miss};
-use super::read::{append, digest};
+use super::read::{append, digest, size};
 use super::stage::{self, Attributes, Staged};
 use super::write::Failure;
-use super::{Files, lock, text};
+use super::{Files, call, lock, text};
 use crate::root::{
     Entry, Fault, Found, Last, Missing, Opened, check_access, kind_name, open_entry,
 };
@@ -34,6 +34,8 @@ pub(super) struct Put<'a> {
     pub(super) new: New<'a>,
     pub(super) precondition: Precondition,
     pub(super) durability: Durability,
+    /// The call, which may be given up for as long as the old content is gone through.
+    pub(super) ctx: &'a Ctx,
 }
 
 /// Where the new content comes from.
@@ -212,6 +214,14 @@ impl Put<'_> {
         }
     }
 
+    /// Refuses to go on if the call was given up; nothing was changed yet.
+    fn go_on(&self) -> Result<(), Failure> {
+        match call::interrupted(self.ctx) {
+            None => Ok(()),
+            Some(kind) => Err(Failure::new(kind, "nothing was changed")),
+        }
+    }
+
     fn gone(&self) -> Failure {
         Failure::new(
             ErrorKind::Conflict,
@@ -227,7 +237,10 @@ impl Put<'_> {
         let mut last = None;
         let mut position = 0;
         let mut chunk = Vec::new();
-        while append(opened.file.as_fd(), &mut chunk, position)? > 0 {
+        // Not to its end: a file that somebody adds to all the time may have none.
+        let size = size(opened);
+        while position < size && append(opened.file.as_fd(), &mut chunk, position)? > 0 {
+            self.go_on()?;
             ends += memchr_iter(b'\n', &chunk).count() as u64;
             last = chunk.last().copied();
             if let Some(hasher) = &mut hasher {
@@ -254,13 +267,14 @@ impl Put<'_> {
                 ),
             )
         };
-        let size = u64::try_from(opened.stat.st_size).unwrap_or(0);
+        let size = size(opened);
         if size > MAX_FILE_BYTES {
             return Err(too_large(size));
         }
         let mut bytes = Vec::with_capacity(usize::try_from(size + 1).unwrap_or(0));
         loop {
             let position = bytes.len() as u64;
+            self.go_on()?;
             if append(opened.file.as_fd(), &mut bytes, position)? == 0 {
                 break;
             }

@@ -5,6 +5,9 @@
 
 /// Lines of a file that are looked at. A hint is a help; it must not cost more than the edit.
 const MAX_LINES: usize = 200_000;
+/// Lines that are found alike before the search is given up: where text and file repeat themselves, each place
+/// is alike for long.
+const MAX_ALIKE: usize = 1_000_000;
 /// Longest piece of a line that is shown, in bytes.
 const MAX_SHOWN: usize = 120;
 
@@ -17,6 +20,7 @@ pub(super) fn nearest(bytes: &[u8], find: &[u8]) -> Option<String> {
     let first = *wanted.first()?;
     let lines: Vec<&[u8]> = lines(bytes).take(MAX_LINES).collect();
     let mut best: Option<(usize, usize)> = None;
+    let mut alike_in_all = 0;
     for (at, line) in lines.iter().enumerate() {
         if line.trim_ascii() != first {
             continue;
@@ -29,7 +33,8 @@ pub(super) fn nearest(bytes: &[u8], find: &[u8]) -> Option<String> {
         if best.is_none_or(|(_, most)| alike > most) {
             best = Some((at, alike));
         }
-        if alike == wanted.len() {
+        alike_in_all += alike;
+        if alike == wanted.len() || alike_in_all > MAX_ALIKE {
             break;
         }
     }
@@ -120,5 +125,12 @@ mod tests {
         let file = format!("key\x1b[31m{}\n", "x".repeat(500));
         let hint = nearest(file.as_bytes(), b" key\x1b[31m").expect("it is alike");
         assert!(hint.len() < 200 && !hint.contains('\x1b'), "{hint}");
+    }
+    #[test]
+    fn text_and_file_that_repeat_themselves_are_not_compared_for_ever() {
+        let file = "same\n".repeat(MAX_LINES);
+        let find = format!("{}other\n", "same\n".repeat(MAX_LINES / 2));
+        let hint = nearest(file.as_bytes(), find.as_bytes()).expect("its beginning is there");
+        assert!(hint.contains("line 1,"), "{hint}");
     }
 }

@@ -350,7 +350,8 @@ fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     }
 }
 
-fn size(opened: &Opened) -> u64 {
+/// The file's size when it was opened, in bytes.
+pub(super) fn size(opened: &Opened) -> u64 {
     u64::try_from(opened.stat.st_size).unwrap_or(0)
 }
 

@@ -1,7 +1,7 @@
 //! The verb `write`: a list of changes, done in order, each with its own answer.
 //!
-//! A change is interrupted before it begins or not at all, so that its answer always says what
-//! happened.
+//! A change is interrupted before anything is changed or not at all, so that its answer always says
+//! what happened.
 
 use rustix::io::Errno;
 use sandbox_core::file::{Change, Durability, WriteReceipt, WriteRequest, WriteResult, validate};
@@ -72,14 +72,14 @@ impl Files {
         call::blocking(ctx, Verb::Write, Interrupt::Await, move |ctx| {
             let answers = request.changes.iter().map(|change| {
                 call::check(&ctx, Verb::Write).map_err(|error| error.on(change.path()))?;
-                files.change(change, request.durability)
+                files.change(&ctx, change, request.durability)
             });
             Ok(answers.collect())
         })
         .await
     }
 
-    fn change(&self, change: &Change, durability: Durability) -> Result<WriteReceipt> {
+    fn change(&self, ctx: &Ctx, change: &Change, durability: Durability) -> Result<WriteReceipt> {
         validate(change)?;
         let done = match change {
             Change::Put {
@@ -97,6 +97,7 @@ impl Files {
                     new,
                     precondition: *precondition,
                     durability,
+                    ctx,
                 })
             }
             Change::Edit {
@@ -110,6 +111,7 @@ impl Files {
                     new,
                     precondition: *precondition,
                     durability,
+                    ctx,
                 })
             }
             Change::MakeDirectory { path, mode } => self.make_directory(path, *mode, durability),

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use sandbox_core::file::{Encoding, MAX_FILE_BYTES, Newline, Range, ReadManyRequest, ReadRequest};
-use sandbox_core::{Cancel, Ctx, ErrorKind};
+use sandbox_core::{Cancel, Ctx, Effect, ErrorKind};
 
 use super::file::{Name, Tree, refused};
 
@@ -316,6 +316,31 @@ async fn a_call_that_was_cancelled_or_is_late_is_answered_so_and_does_nothing() 
         refused(tree.files.remove(&ctx, remove).await, kind);
     }
     assert_eq!(tree.bytes("file"), b"x");
+}
+
+#[tokio::test]
+async fn a_change_given_up_while_it_goes_through_the_old_content_changes_nothing() {
+    let tree = Tree::new();
+    tree.plant("endless", "");
+    let file = std::fs::File::options()
+        .write(true)
+        .open(tree.inside.join("endless"))
+        .expect("it is there");
+    // Of holes alone, and hours long to go through.
+    file.set_len(1 << 42).expect("room for holes");
+    let ctx = Ctx::new().with_timeout(Duration::from_millis(200));
+    let change = sandbox_core::file::Change::put("endless".path(), "y");
+    let mut answers = tree
+        .files
+        .write(&ctx, sandbox_core::file::WriteRequest::new([change]))
+        .await
+        .expect("an answer for each change");
+    let error = answers.pop().expect("one").expect_err("it was given up");
+    assert_eq!(
+        (error.kind(), error.effect()),
+        (ErrorKind::DeadlineExceeded, Effect::None)
+    );
+    assert_eq!(file.metadata().expect("it is there").len(), 1 << 42);
 }
 
 /// The names of report B052, and spellings of one name that no file system may merge.
