@@ -12,10 +12,6 @@ use sandbox_core::EnvInherit;
 use sandbox_engine::provider::capabilities;
 use sandbox_engine::{EngineProvider, ProviderOptions};
 use spp_server::ProviderMain;
-use tracing_subscriber::EnvFilter;
-
-/// Which events are logged, in the syntax of `RUST_LOG`; warnings if it is not set.
-const LOG_VARIABLE: &str = "SPP_LOG";
 
 fn main() -> ExitCode {
     #[expect(
@@ -24,16 +20,6 @@ fn main() -> ExitCode {
     )]
     // SAFETY: this is the first thing that is done, and nothing is open but 0, 1 and 2.
     let hardened = unsafe { sandbox_engine::harden() };
-    let filter = EnvFilter::try_from_env(LOG_VARIABLE).unwrap_or_else(|_| EnvFilter::new("warn"));
-    // Standard output is the protocol's.
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(false)
-        .init();
-    if let Err(error) = hardened {
-        tracing::warn!("this process can be looked into by others of this user: {error}");
-    }
     spp_server::main(ProviderMain {
         name: "local",
         version: env!("CARGO_PKG_VERSION"),
@@ -41,6 +27,10 @@ fn main() -> ExitCode {
         capabilities: capabilities(),
         options_schema: Some(r#"{"type":"object","additionalProperties":false}"#),
         provider: Box::new(|| {
+            // Told here, where the log has been started and nothing was asked for yet.
+            if let Err(error) = hardened {
+                tracing::warn!("this process can be looked into by others of this user: {error}");
+            }
             Ok(Arc::new(EngineProvider::new(ProviderOptions {
                 name: "local".into(),
                 version: env!("CARGO_PKG_VERSION").into(),

@@ -215,6 +215,38 @@ fn when_the_host_goes_everything_that_was_started_goes() {
 }
 
 #[test]
+fn it_ends_when_the_host_is_gone_in_the_middle_of_a_change_and_nobody_reads_its_log() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = std::fs::File::create(directory.path().join("holes")).expect("a file");
+    file.set_len(1 << 42).expect("room for holes");
+    let mut provider = command(PROVIDER);
+    let mut served = Served::start(provider.stderr(Stdio::piped()), directory.path());
+    served.acquire(&json!({"sandbox": "s"}));
+    // To replace it takes hours: all of the old content is gone through first.
+    let request = json!({"jsonrpc": "2.0", "id": 99, "method": "write", "params": {
+        "sandbox": "s", "generation": served.generation,
+        "changes": [{"put": {"path": "holes", "content": {"text": "x"}}}],
+    }});
+    let mut input = served.input.take().expect("it is open");
+    writeln!(input, "{request}").expect("it reads");
+    drop(served.child.stderr.take());
+    drop(input);
+    let gone = Instant::now();
+    let status = loop {
+        if let Some(status) = served.child.try_wait().expect("it can be waited for") {
+            break status;
+        }
+        assert!(
+            gone.elapsed() < Duration::from_secs(10),
+            "it outlived its host"
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    assert_eq!(status.code(), Some(0));
+    assert_eq!(file.metadata().expect("it is there").len(), 1 << 42);
+}
+
+#[test]
 fn a_descriptor_that_it_inherited_is_given_up() {
     let directory = tempfile::tempdir().expect("a directory");
     let (mut reader, writer) = std::io::pipe().expect("a pipe");
