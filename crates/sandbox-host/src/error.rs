@@ -250,8 +250,10 @@ impl fmt::Display for StderrTail {
     }
 }
 
-/// A text without control characters other than tabs.
-pub(crate) fn visible(text: &str) -> String {
+/// A line without control characters other than tabs: what a provider wrote must not command the
+/// terminal that it is shown on.
+#[must_use]
+pub fn visible(text: &str) -> String {
     text.chars()
         .flat_map(|character| {
             let control = character.is_control() && character != '\t';

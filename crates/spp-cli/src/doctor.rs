@@ -14,7 +14,7 @@ use sandbox_host::{Host, OpenError, OpenRequest, SearchPath};
 use serde_json::{Value, json};
 
 use crate::args::Global;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, shown};
 use crate::session::{config, directory};
 use crate::{output, report};
 
@@ -39,7 +39,7 @@ pub(crate) async fn doctor(global: &Global) -> Result<u8> {
     if global.json {
         report::print(&describe(&config, &checks))?;
     } else {
-        output::print(text(&config, &checks).as_bytes())?;
+        output::print(shown(&text(&config, &checks)).as_bytes())?;
     }
     Ok(u8::from(!works))
 }

@@ -6,6 +6,7 @@ use std::io::{IsTerminal as _, Write as _};
 
 use sandbox_core::{Effect, Error};
 use sandbox_host::OpenError;
+use sandbox_host::error::visible;
 use serde_json::json;
 
 /// Shorthand for results of commands.
@@ -187,7 +188,13 @@ fn prefix() -> &'static str {
     }
 }
 
+/// A text of several lines for a terminal. Some of it is what a provider wrote.
+pub(crate) fn shown(text: &str) -> String {
+    let lines: Vec<_> = text.split('\n').map(visible).collect();
+    lines.join("\n")
+}
+
 fn write_stderr(text: &str) {
     // Nobody is left to be told that standard error is closed.
-    let _ = std::io::stderr().write_all(text.as_bytes());
+    let _ = std::io::stderr().write_all(shown(text).as_bytes());
 }

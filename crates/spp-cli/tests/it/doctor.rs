@@ -53,3 +53,38 @@ fn a_configuration_that_cannot_be_read_is_the_problem() {
     check(&ended, 1, "");
     assert!(ended.stderr.contains("config.toml:1:"), "{}", ended.stderr);
 }
+
+#[test]
+fn what_a_provider_says_cannot_command_the_terminal() {
+    // It clears the screen in an error, in a note, and in its name.
+    let script = r#"
+        while IFS= read -r line; do
+            id=${line#*'"id":'}
+            id=${id%%[,\}]*}
+            say() { printf '{"jsonrpc":"2.0","id":%s,%s}\n' "$id" "$1"; }
+            case $line in
+                *'"initialize"'*) say '"result":{"protocol":{"major":1},"provider":{"name":"\u001b[2Jx","version":"1"},"instance":"1"}' ;;
+                *'"acquire"'*)
+                    sandbox=${line#*'"sandbox":"'}
+                    say '"result":{"descriptor":{"sandbox":"'"${sandbox%%\"*}"'","generation":1,"location":"l","provider":"p","platform":{"os":"linux","arch":"x86_64"},"root":"/","network":"open","notes":["\u001b[2Jy"]}}' ;;
+                *'"exec"'*) say '"error":{"code":1206,"message":"\u001b[2Jz","data":{"kind":"io"}}' ;;
+                *) say '"result":{"existed":true}' ;;
+            esac
+        done"#;
+    let place = Place::new();
+    place.put("provider", script);
+    let provider = place.path("provider");
+    place.configure(&format!(
+        "[sandbox.providers.box]\ncommand = '/bin/sh'\nargs = ['{}']\n",
+        provider.display()
+    ));
+    for args in [
+        &["doctor", "--location", "box"][..],
+        &["run", "--location", "box", "--", "true"],
+    ] {
+        let ended = place.spp(args);
+        let text = ended.stdout() + &ended.stderr;
+        assert!(text.contains("\\u{1b}[2Jz"), "{text}");
+        assert!(!text.contains('\u{1b}'), "{text}");
+    }
+}

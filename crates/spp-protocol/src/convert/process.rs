@@ -294,7 +294,8 @@ impl wire::ExitReport {
         }
     }
 
-    /// A status that is not known is `Lost`: it says that how the process ended is not known.
+    /// A status that is not known, or names a signal that there is not, is `Lost`: it says that how the
+    /// process ended is not known.
     pub(crate) fn decode(self) -> core::ExitReport {
         let survivor = |survivor: wire::Survivor| core::Survivor {
             pid: survivor.pid,
@@ -303,14 +304,17 @@ impl wire::ExitReport {
         core::ExitReport {
             status: match self.status {
                 wire::Status::Exited(wire::Exited { code }) => core::Status::Exited(code),
-                wire::Status::Signalled(wire::Signalled { signal, core }) => {
-                    core::Status::Signalled { signal, core }
-                }
+                wire::Status::Signalled(wire::Signalled {
+                    signal: signal @ 1..=64,
+                    core,
+                }) => core::Status::Signalled { signal, core },
                 wire::Status::TimedOut => core::Status::TimedOut,
                 wire::Status::Cancelled => core::Status::Cancelled,
                 wire::Status::OutputLimit => core::Status::OutputLimit,
                 wire::Status::MemoryLimit => core::Status::MemoryLimit,
-                wire::Status::Lost | wire::Status::Unknown(_) => core::Status::Lost,
+                wire::Status::Lost | wire::Status::Signalled(_) | wire::Status::Unknown(_) => {
+                    core::Status::Lost
+                }
             },
             duration: Duration::from_micros(self.duration_us),
             usage: core::Usage {

@@ -116,14 +116,20 @@ fn an_unknown_choice_in_a_result_becomes_the_least_promising_value() {
     let stat = stats[0].as_ref().expect("ok").as_ref().expect("there");
     assert_eq!(stat.kind, EntryKind::Special);
 
-    let exec: ExecResult = read(&json!({
-        "id": "p", "exit": {"status": {"frozen": {"at": 3}}, "duration_us": 5},
-        "stdout": {"total": 0}, "stderr": {"total": 0},
-    }));
-    let outcome = exec
-        .decode(&mut Inlet::none(), &mut Inlet::none())
-        .expect("valid");
-    assert_eq!(outcome.exit.status, Status::Lost);
+    for status in [
+        json!({"frozen": {"at": 3}}),
+        json!({"signalled": {"signal": 9999, "core": true}}),
+        json!({"signalled": {"signal": 0, "core": false}}),
+    ] {
+        let exec: ExecResult = read(&json!({
+            "id": "p", "exit": {"status": status, "duration_us": 5},
+            "stdout": {"total": 0}, "stderr": {"total": 0},
+        }));
+        let outcome = exec
+            .decode(&mut Inlet::none(), &mut Inlet::none())
+            .expect("valid");
+        assert_eq!(outcome.exit.status, Status::Lost);
+    }
 
     let sandbox: SandboxResult = read(&json!({"descriptor": {
         "sandbox": "a", "generation": 1, "location": "l", "provider": "p",
