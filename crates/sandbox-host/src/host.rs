@@ -12,7 +12,7 @@ use crate::admission::Admission;
 use crate::config::{Config, Pool};
 use crate::error::OpenError;
 use crate::locate::SearchPath;
-use crate::process::{Process, Timing};
+use crate::process::{Process, Stop, Timing};
 use crate::supervise::Supervisor;
 
 /// Opens locations. Providers are started when they are first needed and shared by all sandboxes.
@@ -130,7 +130,7 @@ impl Host {
             }),
             Err(error) => {
                 if pool == Pool::PerSession {
-                    process.stop().await;
+                    process.stop(Stop::InOrder).await;
                 }
                 Err(error.into())
             }
@@ -154,8 +154,18 @@ impl Host {
 
     /// Ends all providers in order, and waits until they are gone.
     pub async fn shutdown(&self) {
+        self.stop(Stop::InOrder).await;
+    }
+
+    /// Ends all providers at once, and waits until they are gone; also those that
+    /// [`shutdown`](Self::shutdown) is still waiting for. What they would clean up is left.
+    pub async fn kill(&self) {
+        self.stop(Stop::AtOnce).await;
+    }
+
+    async fn stop(&self, how: Stop) {
         let supervisors: Vec<_> = self.supervisors().values().cloned().collect();
-        futures_util::future::join_all(supervisors.iter().map(|one| one.shutdown())).await;
+        futures_util::future::join_all(supervisors.iter().map(|one| one.stop(how))).await;
     }
 
     fn supervisor(&self, name: &str) -> Arc<Supervisor> {
@@ -196,7 +206,7 @@ impl Opened {
             .release(ctx, &self.id, disposition)
             .await;
         if self.pool == Pool::PerSession {
-            self.process.stop().await;
+            self.process.stop(Stop::InOrder).await;
         }
         receipt
     }

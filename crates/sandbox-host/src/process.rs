@@ -50,8 +50,17 @@ const EXIT_AFTER_CLOSE: Duration = Duration::from_millis(500);
 /// A provider that runs and has answered.
 pub(crate) struct Process {
     connection: Arc<Connection>,
-    stop: mpsc::Sender<()>,
+    stop: mpsc::Sender<Stop>,
     phase: watch::Receiver<Phase>,
+}
+
+/// How a provider is to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// Asked, then by the end of its input, and only then by signals.
+    InOrder,
+    /// At once, and with it everything in its process group.
+    AtOnce,
 }
 
 /// Where in its life a provider is.
@@ -104,7 +113,9 @@ impl Process {
                 return Err(error);
             }
         };
-        let (stop, stopped) = mpsc::channel(1);
+        life.answered = true;
+        // Room for being asked once and for being hurried once.
+        let (stop, stopped) = mpsc::channel(2);
         let (tell, phase) = watch::channel(Phase::Running);
         tokio::spawn(supervise(
             life,
@@ -146,10 +157,10 @@ impl Process {
         matches!(&*self.phase.borrow(), Phase::Gone(_))
     }
 
-    /// Ends it in order, and waits until it is gone.
-    pub(crate) async fn stop(&self) {
-        // A full or closed channel means that it is stopping, or gone, already.
-        let _ = self.stop.try_send(());
+    /// Ends it, and waits until it is gone. One that is ending in order already can be hurried.
+    pub(crate) async fn stop(&self, how: Stop) {
+        // A full channel means that it was asked for the same before, a closed one that it is gone.
+        let _ = self.stop.try_send(how);
         let mut phase = self.phase.clone();
         let _ = phase
             .wait_for(|phase| matches!(phase, Phase::Gone(_)))
@@ -166,6 +177,18 @@ struct Life {
     stderr: Tail,
     drained: tokio::task::JoinHandle<()>,
     beginning: Beginning,
+    /// Whether the handshake is done.
+    answered: bool,
+}
+
+impl Drop for Life {
+    /// A start that nobody waits for any more leaves nothing. A provider that has answered is left to
+    /// the end of its input: it may have something to clean up.
+    fn drop(&mut self) {
+        if !self.answered {
+            self.signal(Signal::KILL);
+        }
+    }
 }
 
 impl Life {
@@ -193,6 +216,7 @@ impl Life {
             stderr,
             drained,
             beginning,
+            answered: false,
         };
         let pipes = Pipes { input, output };
         Ok((life, pipes))
@@ -375,7 +399,7 @@ async fn handshake(
 async fn supervise(
     mut life: Life,
     connection: Arc<Connection>,
-    mut stopped: mpsc::Receiver<()>,
+    mut stopped: mpsc::Receiver<Stop>,
     tell: watch::Sender<Phase>,
     timing: Timing,
 ) {
@@ -400,17 +424,39 @@ async fn supervise(
             fail(&life, &connection, &what, &words)
         }
         // `None`: nobody holds the process any more, which is as good as a request.
-        _ = stopped.recv() => {
+        how = stopped.recv() => {
             tell.send_replace(Phase::Ending(End::Stopped));
-            // Its answer is a courtesy; the end of its input is what counts.
-            let _ = timeout(timing.grace, connection.shutdown(Disposition::Keep)).await;
+            if how != Some(Stop::AtOnce) {
+                // Its answer is a courtesy; the end of its input is what counts.
+                let asked = timeout(timing.grace, connection.shutdown(Disposition::Keep));
+                tokio::select! {
+                    _ = asked => {}
+                    () = hurried(&mut stopped) => life.signal(Signal::KILL),
+                }
+            } else {
+                life.signal(Signal::KILL);
+            }
             connection.abort(format!("the provider `{}` was shut down", life.provider));
             End::Stopped
         }
     };
     tell.send_replace(Phase::Ending(end.clone()));
-    finish(&mut life, timing).await;
+    tokio::select! {
+        () = finish(&mut life, timing) => {}
+        () = hurried(&mut stopped) => life.kill().await,
+    }
     tell.send_replace(Phase::Gone(end));
+}
+
+/// Resolves when somebody does not want to wait for an orderly end.
+async fn hurried(stopped: &mut mpsc::Receiver<Stop>) {
+    loop {
+        match stopped.recv().await {
+            Some(Stop::AtOnce) => return,
+            Some(Stop::InOrder) => {}
+            None => std::future::pending().await,
+        }
+    }
 }
 
 /// Fails every call on the connection with what happened.

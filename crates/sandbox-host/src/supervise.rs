@@ -9,13 +9,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use sandbox_core::{Ctx, Error, ErrorKind, Verb};
 use tokio::sync::Mutex;
 
 use crate::config::{Pool, ProviderConfig};
 use crate::error::StartError;
 use crate::locate::SearchPath;
-use crate::process::{End, Process, Timing};
+use crate::process::{End, Process, Stop, Timing};
 use crate::spawn::Launch;
 
 /// How many failures within [`WINDOW`] are too many.
@@ -107,15 +108,17 @@ impl Supervisor {
         }
     }
 
-    /// Ends all processes, and waits until they are gone.
-    pub(crate) async fn shutdown(&self) {
+    /// Ends all processes, and waits until they are gone. Whoever gives up waiting may ask again.
+    pub(crate) async fn stop(&self, how: Stop) {
         let processes = {
             let mut state = self.state.lock().await;
-            let mut processes = std::mem::take(&mut state.processes);
-            processes.append(&mut state.ending);
-            processes
+            let State {
+                processes, ending, ..
+            } = &mut *state;
+            ending.append(processes);
+            ending.clone()
         };
-        futures_util::future::join_all(processes.iter().map(|process| process.stop())).await;
+        join_all(processes.iter().map(|process| process.stop(how))).await;
     }
 
     async fn pause(&self, wait: Duration, ctx: &Ctx) -> Result<(), StartError> {

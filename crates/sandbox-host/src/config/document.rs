@@ -4,10 +4,11 @@
 //! and column, name the section, and suggest the near miss.
 
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -46,25 +47,34 @@ impl Document {
                 problem,
             )
         };
-        let failed = |error: std::io::Error| {
+        let failed = |error: io::Error| {
             unreadable("the file cannot be read")
-                .remedy("make it readable for you, or remove it")
+                .remedy(remedy(path, &error))
                 .caused_by(error)
         };
+        let irregular = || unreadable("this is not a regular file").remedy("remove or rename it");
+        // Looked at before it is opened, because opening alone does something to some devices, and
+        // after, because somebody may have put another thing in its place.
         match std::fs::metadata(path) {
             Ok(metadata) if metadata.is_file() => {}
-            Ok(_) => {
-                return Err(unreadable("this is not a regular file").remedy("remove or rename it"));
-            }
-            Err(error) if is_absence(&error) => return Ok(None),
+            Ok(_) => return Err(irregular()),
+            Err(error) if is_absence(path, &error) => return Ok(None),
             Err(error) => return Err(failed(error)),
         }
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file = rustix::fs::open(path, flags, Mode::empty())
+            .map(File::from)
+            .map_err(|error| failed(error.into()))?;
+        if !file.metadata().map_err(failed)?.is_file() {
+            return Err(irregular());
+        }
         let mut bytes = Vec::new();
-        File::open(path)
-            .and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes))
+        file.take(MAX_BYTES + 1)
+            .read_to_end(&mut bytes)
             .map_err(failed)?;
         if bytes.len() as u64 > MAX_BYTES {
-            return Err(unreadable("the file is longer than 1 MiB"));
+            return Err(unreadable("the file is longer than 1 MiB")
+                .remedy("shorten it; a configuration is a few lines"));
         }
         let text = String::from_utf8(bytes).map_err(|error| {
             let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
@@ -270,20 +280,22 @@ impl<'d> Section<'d> {
             .map(Some)
     }
 
-    /// An error about a value of the wrong kind.
+    /// An error about a value of the wrong kind, or a number out of range.
     pub(super) fn wrong(
         &self,
         key: &str,
         value: &Spanned<DeValue<'_>>,
         expected: &str,
     ) -> ConfigError {
+        let found = match value.get_ref() {
+            DeValue::Integer(number) => number.as_str().to_owned(),
+            DeValue::Float(number) => number.as_str().to_owned(),
+            other => format!("of type {}", other.type_str()),
+        };
+        let within = self.within();
         self.invalid(
             value.span(),
-            format!(
-                "`{key}`{} takes {expected}, and this is of type {}",
-                self.within(),
-                value.get_ref().type_str()
-            ),
+            format!("`{key}`{within} takes {expected}, and this is {found}"),
         )
     }
 
@@ -312,12 +324,25 @@ pub(super) fn list(words: &[&str]) -> String {
     }
 }
 
-/// Whether an error means that there is simply no such file.
-fn is_absence(error: &std::io::Error) -> bool {
-    matches!(
-        error.kind(),
-        std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory
-    )
+/// Whether an error means that nothing has this name. A link that leads nowhere has it: whoever made it
+/// meant something by it.
+fn is_absence(path: &Path, error: &io::Error) -> bool {
+    use io::ErrorKind::{NotADirectory, NotFound};
+    matches!(error.kind(), NotFound | NotADirectory) && std::fs::symlink_metadata(path).is_err()
+}
+
+/// What to do about a file that cannot be read.
+fn remedy(path: &Path, error: &io::Error) -> &'static str {
+    let is_there = std::fs::symlink_metadata(path).is_ok();
+    match error.kind() {
+        io::ErrorKind::PermissionDenied if is_there => "make it readable for you, or remove it",
+        io::ErrorKind::PermissionDenied => {
+            "whether it is there cannot be told, because a directory on the way is closed to you: stand \
+             in another one, or set HOME and XDG_CONFIG_HOME to your own"
+        }
+        io::ErrorKind::NotFound => "it is a link that leads nowhere: correct or remove it",
+        _ => "correct or remove it",
+    }
 }
 
 fn position(text: &str, offset: usize) -> Position {

@@ -197,7 +197,10 @@ impl Config {
             let count = policy::whole(value)
                 .and_then(|count| u32::try_from(count).ok())
                 .and_then(NonZeroU32::new)
-                .ok_or_else(|| sandbox.wrong("max_concurrent", value, "a whole number above 0"))?;
+                .ok_or_else(|| {
+                    let expected = format!("a whole number from 1 to {}", u32::MAX);
+                    sandbox.wrong("max_concurrent", value, &expected)
+                })?;
             self.max_concurrent = Some(count);
         }
         if let Some(section) = sandbox.section("policy")? {

@@ -255,9 +255,8 @@ fn amount(section: &Section<'_>, kind: LimitKind, value: &Spanned<DeValue<'_>>) 
                 }
             }
         }
-        LimitKind::Processes | LimitKind::OpenFiles | LimitKind::Concurrency => {
-            whole(value).ok_or_else(|| section.wrong(kind.name(), value, "a whole number"))?
-        }
+        LimitKind::Processes | LimitKind::OpenFiles | LimitKind::Concurrency => whole(value)
+            .ok_or_else(|| section.wrong(kind.name(), value, "a whole number above 0"))?,
     };
     if amount == 0 {
         return Err(invalid(format!(

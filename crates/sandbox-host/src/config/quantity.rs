@@ -5,6 +5,9 @@
 
 use std::time::Duration;
 
+/// The longest duration: 2^53 - 1 milliseconds, which is the largest number in a message.
+const MAX_MILLISECONDS: u128 = (1 << 53) - 1;
+
 /// Parses a duration: a number and one of `ms`, `s`, `m`, `h`, `d`.
 ///
 /// # Errors
@@ -25,14 +28,20 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         "d" => 86_400.0,
         _ => return Err(expected()),
     };
-    let duration = Duration::try_from_secs_f64(number * scale).map_err(|_| expected())?;
+    // As whole milliseconds, of which the wire carries this many.
+    let Some(duration) = Duration::try_from_secs_f64(number * scale)
+        .ok()
+        .filter(|duration| duration.as_millis() <= MAX_MILLISECONDS)
+    else {
+        return Err(format!(
+            "`{text}` is longer than can be said; leave it out for no limit"
+        ));
+    };
     if duration.is_zero() {
         return Err(format!("`{text}` is no time at all; write at least 1ms"));
     }
-    // Whole milliseconds are what the wire carries.
-    Ok(Duration::from_millis(
-        u64::try_from(duration.as_millis().max(1)).map_err(|_| expected())?,
-    ))
+    let milliseconds = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    Ok(Duration::from_millis(milliseconds.max(1)))
 }
 
 /// Parses a size in bytes: a number and one of `B`, `KiB`, `MiB`, `GiB`, `TiB`, `kB`, `MB`, `GB`, `TB`.

@@ -297,12 +297,74 @@ fn a_file_that_is_there_and_cannot_be_read_is_an_error() {
 }
 
 #[test]
+fn what_is_no_plain_file_is_refused_at_once_in_either_place() {
+    use std::os::unix::fs::symlink;
+    let make: [(&str, fn(&Path)); 5] = [
+        ("not a regular file", |path| {
+            let mode = rustix::fs::Mode::RWXU;
+            rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0)
+                .expect("a FIFO");
+        }),
+        ("not a regular file", |path| {
+            std::fs::create_dir(path).expect("a directory");
+        }),
+        ("not a regular file", |path| {
+            symlink("/dev/zero", path).expect("a link");
+        }),
+        ("leads nowhere", |path| {
+            symlink("nowhere", path).expect("a link");
+        }),
+        ("longer than 1 MiB", |path| {
+            let file = std::fs::File::create(path).expect("a file");
+            file.set_len(1 << 40).expect("room for holes");
+        }),
+    ];
+    for (expected, make) in make {
+        for name in ["config.toml", PROJECT_FILE] {
+            let directory = tempfile::tempdir().expect("a scratch directory");
+            make(&directory.path().join(name));
+            let error = Config::load(&Sources {
+                location: None,
+                location_variable: None,
+                directory: directory.path().to_owned(),
+                user_file: UserFile::Usual(directory.path().join("config.toml")),
+                search: SearchPath::default(),
+            })
+            .expect_err("it was taken");
+            assert_eq!(error.kind(), ConfigErrorKind::Unreadable, "{error}");
+            let text = error.to_string();
+            assert!(text.contains(name) && text.contains(expected), "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_link_to_a_file_is_as_good_as_the_file() {
+    let directory = tempfile::tempdir().expect("a scratch directory");
+    std::fs::write(
+        directory.path().join("elsewhere"),
+        "[sandbox]\nlocation = 'local'",
+    )
+    .expect("a file");
+    std::os::unix::fs::symlink("elsewhere", directory.path().join(PROJECT_FILE)).expect("a link");
+    let config = Config::load(&Sources {
+        location: None,
+        location_variable: None,
+        directory: directory.path().to_owned(),
+        user_file: UserFile::None,
+        search: SearchPath::default(),
+    })
+    .expect("it is read");
+    assert_eq!(config.files(), [directory.path().join(PROJECT_FILE)]);
+}
+
+#[test]
 fn values_of_the_wrong_kind_say_what_is_expected() {
     use ConfigErrorKind::Invalid;
     user_refused(
         "[sandbox]\nlocation = 3",
         Invalid,
-        "config.toml:2:12: `location` in [sandbox] takes a string, and this is of type integer",
+        "config.toml:2:12: `location` in [sandbox] takes a string, and this is 3",
     );
     user_refused(
         "sandbox = 'local'",
@@ -312,8 +374,23 @@ fn values_of_the_wrong_kind_say_what_is_expected() {
     user_refused(
         "[sandbox]\nmax_concurrent = 0",
         Invalid,
-        "config.toml:2:18: `max_concurrent` in [sandbox] takes a whole number above 0, and this is of type integer",
+        "config.toml:2:18: `max_concurrent` in [sandbox] takes a whole number from 1 to 4294967295, and this is 0",
     );
+    for (key, value, expected) in [
+        ("processes", "-1", "a whole number above 0"),
+        ("memory", "-1", "a size such as `2GiB`"),
+        ("cpu", "-0.5", "a number of processors such as `1.5`"),
+        ("wall-time", "90", "a duration such as `10m`"),
+    ] {
+        let indent = key.len() + 4;
+        user_refused(
+            &format!("[sandbox.limits]\n{key} = {value}"),
+            Invalid,
+            &format!(
+                "config.toml:2:{indent}: `{key}` in [sandbox.limits] takes {expected}, and this is {value}"
+            ),
+        );
+    }
     user_refused(
         "[sandbox.policy]\nnetwork = 'closed'",
         Invalid,

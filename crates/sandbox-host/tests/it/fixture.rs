@@ -92,6 +92,19 @@ impl Fixture {
 
     /// A host, with more of `[sandbox]` in its configuration.
     pub(crate) fn host_with(&self, sandbox: &str) -> Host {
+        self.timed_host_with(TIMING, sandbox)
+    }
+
+    /// A host that waits as long as no test does.
+    pub(crate) fn patient_host(&self) -> Host {
+        let timing = Timing {
+            handshake: LIMIT * 10,
+            grace: LIMIT * 10,
+        };
+        self.timed_host_with(timing, "")
+    }
+
+    fn timed_host_with(&self, timing: Timing, sandbox: &str) -> Host {
         let provider = self.path("provider");
         if provider.is_file() {
             std::fs::set_permissions(&provider, std::fs::Permissions::from_mode(self.mode))
@@ -112,7 +125,7 @@ impl Fixture {
             search: SearchPath::default(),
         })
         .expect("the fixture's configuration is good");
-        Host::with_timing(config, SearchPath::default(), TIMING)
+        Host::with_timing(config, SearchPath::default(), timing)
     }
 
     /// What the script left in a file; empty if there is none.

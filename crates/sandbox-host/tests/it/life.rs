@@ -107,6 +107,32 @@ async fn a_provider_that_ignores_the_end_of_its_input_and_the_polite_signal_is_k
 }
 
 #[tokio::test]
+async fn a_shutdown_that_takes_too_long_can_be_hurried() {
+    // Deaf to the end of its input; and, the second, to a request to shut down before that.
+    for body in [
+        "trap '' TERM\nserve\nsleep 1000 & echo $! >> \"$DIR/more\"; wait",
+        "trap '' TERM\nread -r line; id=${line#*'\"id\":'}; id=${id%%[,\\}]*}\n\
+         answer '{\"protocol\":{\"major\":1},\"provider\":{\"name\":\"f\",\"version\":\"1\"},\"instance\":\"1\"}'\n\
+         sleep 1000",
+    ] {
+        let fixture = Fixture::new(body);
+        let host = fixture.patient_host();
+        let _provider = host
+            .provider(&Ctx::new(), "fixture")
+            .await
+            .expect("it starts");
+        let waited = timeout(Duration::from_millis(300), host.shutdown()).await;
+        assert!(waited.is_err(), "it ended in order");
+        timeout(LIMIT, host.kill())
+            .await
+            .expect("it was not hurried");
+        for pid in [fixture.pids("pids"), fixture.pids("more")].concat() {
+            eventually("it is gone", || !runs(pid)).await;
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_provider_that_ends_in_order_is_not_signalled() {
     let fixture = Fixture::new(
         "trap 'echo term >> \"$DIR/signalled\"' TERM\nserve\nsleep 0.1\necho orderly > \"$DIR/end\"",

@@ -160,3 +160,19 @@ async fn a_start_that_is_cancelled_leaves_nothing() {
     assert!(opened.is_err());
     assert!(!runs(fixture.pids("pids")[0]));
 }
+
+#[tokio::test]
+async fn a_start_that_nobody_waits_for_any_more_leaves_nothing() {
+    let fixture = Fixture::new("trap '' TERM; sleep 1000");
+    let host = fixture.patient_host();
+    let ctx = sandbox_core::Ctx::new();
+    let opening = host.open(&ctx, None, sandbox_host::OpenRequest::default());
+    let started =
+        crate::fixture::eventually("the provider starts", || !fixture.pids("pids").is_empty());
+    tokio::select! {
+        _ = opening => panic!("nobody answered"),
+        () = started => {}
+    }
+    let pid = fixture.pids("pids")[0];
+    crate::fixture::eventually("it is gone", || !runs(pid)).await;
+}
