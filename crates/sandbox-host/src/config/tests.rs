@@ -299,7 +299,8 @@ fn a_file_that_is_there_and_cannot_be_read_is_an_error() {
 #[test]
 fn what_is_no_plain_file_is_refused_at_once_in_either_place() {
     use std::os::unix::fs::symlink;
-    let make: [(&str, fn(&Path)); 5] = [
+    type Make = fn(&Path);
+    let cases: [(&str, Make); 5] = [
         ("not a regular file", |path| {
             let mode = rustix::fs::Mode::RWXU;
             rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0)
@@ -319,7 +320,7 @@ fn what_is_no_plain_file_is_refused_at_once_in_either_place() {
             file.set_len(1 << 40).expect("room for holes");
         }),
     ];
-    for (expected, make) in make {
+    for (expected, make) in cases {
         for name in ["config.toml", PROJECT_FILE] {
             let directory = tempfile::tempdir().expect("a scratch directory");
             make(&directory.path().join(name));
