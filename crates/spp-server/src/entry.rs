@@ -124,7 +124,12 @@ async fn serve_stdio(main: ProviderMain) -> Result<(Result<Ended, ServeError>, F
         ..ServeOptions::default()
     };
     tokio::spawn(watch_host(options.stop.clone()));
-    let ended = serve(provider, reader, writer, options).await;
+    // As a task, because waking the future that a thread blocks on costs a system call each time,
+    // even from that thread itself: three of them in every call that runs something.
+    let served = tokio::spawn(async move { serve(provider, reader, writer, options).await });
+    let ended = served
+        .await
+        .map_err(|error| format!("failed while serving: {error}"))?;
     Ok((ended, flushed))
 }
 

@@ -3,19 +3,23 @@
 //! Nothing reaches a process that was not named by one of the three.
 
 use std::collections::BTreeMap;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStringExt;
+use std::sync::Arc;
 
 use sandbox_core::{EnvChange, EnvInherit, EnvPolicy, Error, ErrorKind, Result, Verb};
 
 /// Where programs are looked for if there is no `PATH`.
 const DEFAULT_PATH: &[u8] = b"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// The variable that names the terminal.
+const TERM: &[u8] = b"TERM";
 /// The terminal that we are, if nobody says otherwise.
 const TERMINAL: &[u8] = b"xterm-256color";
 
-/// Variables by name.
+/// Variables by name, each as `NAME=VALUE`. Clones share them until one is changed, because most
+/// calls change none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Environment(BTreeMap<Vec<u8>, Vec<u8>>);
+pub struct Environment(Arc<BTreeMap<Vec<u8>, CString>>);
 
 impl Environment {
     /// What the policy of a sandbox makes of this process's environment.
@@ -35,8 +39,10 @@ impl Environment {
         };
         let inherited = std::env::vars_os()
             .map(|(name, value)| (name.into_vec(), value.into_vec()))
-            .filter(|(name, _)| wanted(name));
-        let mut environment = Environment(inherited.collect());
+            .filter(|(name, _)| wanted(name))
+            .filter_map(|(name, value)| Some((entry(&name, &value)?, name)))
+            .map(|(entry, name)| (name, entry));
+        let mut environment = Environment(Arc::new(inherited.collect()));
         environment.change(verb, &policy.changes)?;
         Ok(environment)
     }
@@ -48,29 +54,39 @@ impl Environment {
     /// As [`of_policy`](Self::of_policy).
     pub fn change(&mut self, verb: Verb, changes: &[EnvChange]) -> Result<()> {
         for change in changes {
-            if !change.is_valid() {
-                return Err(Error::refused(verb, ErrorKind::InvalidArgument)
+            let invalid = || {
+                Error::refused(verb, ErrorKind::InvalidArgument)
                     .on(String::from_utf8_lossy(&change.name))
-                    .detail("a variable needs a name without `=`, and neither may hold a NUL"));
-            }
-            match &change.value {
-                Some(value) => self.0.insert(change.name.clone(), value.clone()),
-                None => self.0.remove(&change.name),
+                    .detail("a variable needs a name without `=`, and neither may hold a NUL")
             };
+            if !change.is_valid() {
+                return Err(invalid());
+            }
+            let variables = Arc::make_mut(&mut self.0);
+            match &change.value {
+                Some(value) => {
+                    let entry = entry(&change.name, value).ok_or_else(invalid)?;
+                    variables.insert(change.name.clone(), entry);
+                }
+                None => drop(variables.remove(&change.name)),
+            }
         }
         Ok(())
     }
 
     /// Makes sure that `TERM` says what kind of terminal this is.
     pub(super) fn name_terminal(&mut self) {
-        self.0
-            .entry(b"TERM".to_vec())
-            .or_insert_with(|| TERMINAL.to_vec());
+        if self.get(TERM).is_none()
+            && let Some(entry) = entry(TERM, TERMINAL)
+        {
+            Arc::make_mut(&mut self.0).insert(TERM.to_vec(), entry);
+        }
     }
 
     /// The value of a variable.
     pub fn get(&self, name: &[u8]) -> Option<&[u8]> {
-        self.0.get(name).map(Vec::as_slice)
+        // Behind the name and its `=`.
+        self.0.get(name)?.as_bytes().get(name.len() + 1..)
     }
 
     /// Where programs are looked for.
@@ -79,17 +95,18 @@ impl Environment {
     }
 
     /// `NAME=VALUE`, as a process gets it.
-    pub(super) fn entries(&self) -> Vec<CString> {
-        let entry = |(name, value): (&Vec<u8>, &Vec<u8>)| {
-            let mut entry = Vec::with_capacity(name.len() + value.len() + 2);
-            entry.extend_from_slice(name);
-            entry.push(b'=');
-            entry.extend_from_slice(value);
-            // Neither can hold a NUL: the system's cannot, and changes are checked.
-            CString::new(entry).ok()
-        };
-        self.0.iter().filter_map(entry).collect()
+    pub(super) fn entries(&self) -> impl Iterator<Item = &CStr> {
+        self.0.values().map(CString::as_c_str)
     }
+}
+
+/// `NAME=VALUE`; `None` if there is a NUL in it.
+fn entry(name: &[u8], value: &[u8]) -> Option<CString> {
+    let mut entry = Vec::with_capacity(name.len() + value.len() + 2);
+    entry.extend_from_slice(name);
+    entry.push(b'=');
+    entry.extend_from_slice(value);
+    CString::new(entry).ok()
 }
 
 #[cfg(test)]
@@ -127,10 +144,7 @@ mod tests {
             EnvChange::set("B", "2"),
         ];
         let environment = policy(EnvInherit::Nothing, changes);
-        assert_eq!(
-            environment.entries(),
-            [CString::new("B=2").expect("no NUL")]
-        );
+        assert_eq!(environment.entries().collect::<Vec<_>>(), [c"B=2"]);
     }
 
     #[test]

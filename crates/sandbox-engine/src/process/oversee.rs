@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 use super::input::past;
 use super::pump::Flow;
-use crate::supervisor::{self, Event, Running, Scope};
+use crate::supervisor::{self, Event, LaunchError, Running, Scope};
 
 /// How often the drain looks whether a reader makes it wait.
 const TICK: Duration = Duration::from_millis(20);
@@ -60,6 +60,9 @@ pub(super) struct Overseer {
     reason: Option<Reason>,
     /// When the tree that was told to end has to be gone.
     due: Option<Instant>,
+    /// When the supervisor, which keeps the time, should have ended the tree by itself. If it was
+    /// stopped it has not, and whoever waits for it by this moment wakes it.
+    last_call: Option<Instant>,
     /// Nobody can give orders any more.
     abandoned: bool,
 }
@@ -87,9 +90,12 @@ impl Overseer {
         running: Running,
         orders: mpsc::UnboundedReceiver<Order>,
         ctx: Ctx,
+        timeout: Option<Duration>,
         grace: Duration,
         descendants: Descendants,
     ) -> Self {
+        let last_call =
+            timeout.and_then(|timeout| Instant::now().checked_add(timeout)?.checked_add(grace));
         Overseer {
             running,
             orders,
@@ -100,6 +106,7 @@ impl Overseer {
             descendants,
             reason: None,
             due: None,
+            last_call,
             abandoned: false,
         }
     }
@@ -107,9 +114,17 @@ impl Overseer {
     /// Waits until the run is over, or only what was to be left is left.
     ///
     /// - `leader_ended`: called as soon as the leader has
-    pub(super) async fn run(&mut self, leader_ended: impl FnOnce()) -> End {
+    ///
+    /// The error is that it could not be started at all.
+    pub(super) async fn run(&mut self, leader_ended: impl FnOnce()) -> Result<End, LaunchError> {
         let started = Instant::now();
-        let leader = self.leader().await;
+        let leader = match self.leader().await {
+            Ok(leader) => leader,
+            Err(refused) => {
+                self.pumps.shutdown().await;
+                return Err(refused);
+            }
+        };
         let duration = started.elapsed();
         leader_ended();
         let mut usage = leader.usage;
@@ -124,7 +139,7 @@ impl Overseer {
                 Some(Event::Lost { killed, survivors }) => {
                     (killed, supervisor::Usage::default(), survivors)
                 }
-                Some(Event::Exited { .. }) | None => Default::default(),
+                Some(Event::Exited { .. } | Event::Failed(_)) | None => Default::default(),
             };
             usage.add(more);
             survivors.killed = survivors.killed.saturating_add(killed);
@@ -143,7 +158,7 @@ impl Overseer {
             usage: usage_of(usage),
             survivors,
         };
-        End { report, failed }
+        Ok(End { report, failed })
     }
 
     /// Whether something stays on purpose.
@@ -167,26 +182,27 @@ impl Overseer {
     }
 
     /// Waits for the leader, ending the tree if somebody wants that.
-    async fn leader(&mut self) -> Leader {
+    async fn leader(&mut self) -> Result<Leader, LaunchError> {
         loop {
             let patient = self.reason.is_none();
             tokio::select! {
-                event = self.running.event(self.due) => match event {
+                event = self.running.event(self.due.or(self.last_call)) => match event {
+                    Some(Event::Failed(refused)) => return Err(refused),
                     Some(Event::Exited { status, usage, timed_out, alone }) => {
                         let status = self.status(status, timed_out);
                         let ending = timed_out || self.reason.is_some();
                         if ending && self.due.is_none() {
                             self.due = Some(Instant::now() + self.grace);
                         }
-                        return Leader { status, usage, alone, ending, survivors: Survivors::default() };
+                        return Ok(Leader { status, usage, alone, ending, survivors: Survivors::default() });
                     }
                     Some(Event::Swept { .. }) => {}
                     Some(Event::Lost { killed, survivors: left }) => {
                         let mut survivors = Survivors { killed, ..Survivors::default() };
                         name(&mut survivors, left);
-                        return lost(survivors);
+                        return Ok(lost(survivors));
                     }
-                    None => return lost(Survivors::default()),
+                    None => return Ok(lost(Survivors::default())),
                 },
                 order = self.orders.recv(), if !self.abandoned => self.obey(order),
                 () = self.ctx.cancel().cancelled(), if patient => {

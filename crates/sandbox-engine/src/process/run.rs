@@ -6,6 +6,8 @@
 //! **Invariant:** a process is in the state `Ended` only after its output is complete in its logs,
 //! apart from what a process that was left on purpose still writes.
 
+use std::borrow::Cow;
+use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +24,7 @@ use super::program::Program;
 use super::pump::{self, Flow};
 use super::table::{Entry, State, Table};
 use super::{input, terminal};
-use crate::supervisor::{Launch, Pool, Privileges, RlimitSpec, Running, Terminal};
+use crate::supervisor::{Announce, Launch, Pool, Privileges, RlimitSpec, Running, Terminal};
 
 /// A request that was found to be in order.
 pub(super) struct Checked {
@@ -54,7 +56,7 @@ pub(super) struct Run {
 impl Run {
     /// Answers with the outcome.
     pub(super) async fn exec(self, done: oneshot::Sender<Result<Outcome>>) {
-        let answer = self.live(|_| {}, done).await;
+        let answer = self.live(Announce::Later, |_| {}, done).await;
         if let Some((done, error)) = answer {
             let _ = done.send(Err(error));
         }
@@ -69,7 +71,7 @@ impl Run {
                 let _ = started.send(Ok(pid));
             }
         };
-        let answer = self.live(told, done).await;
+        let answer = self.live(Announce::Now, told, done).await;
         if let (Some((_, error)), Some(started)) = (answer, started) {
             let _ = started.send(Err(error));
         }
@@ -78,22 +80,28 @@ impl Run {
     /// Lives through the whole run. Returns what it was given to answer with if nothing was started.
     async fn live(
         mut self,
+        announce: Announce,
         started: impl FnOnce(u32),
         done: oneshot::Sender<Result<Outcome>>,
     ) -> Option<(oneshot::Sender<Result<Outcome>>, Error)> {
         let process = Arc::clone(&self.entry.process);
-        let running = match self.launch().await {
+        // Out of the table first, so that whoever hears of it may use the id again.
+        let refuse = |table: &Table| {
+            table.remove(&process.id);
+            process.state.send_replace(State::Refused);
+        };
+        let running = match self.launch(announce).await {
             Ok(running) => running,
             Err(error) => {
-                // Out of the table first, so that whoever hears of it may use the id again.
-                self.table.remove(&process.id);
-                process.state.send_replace(State::Refused);
+                refuse(&self.table);
                 return Some((done, error));
             }
         };
         let pid = running.pid().unsigned_abs();
-        process.state.send_replace(State::Running(pid));
-        started(pid);
+        if announce == Announce::Now {
+            process.state.send_replace(State::Running(pid));
+            started(pid);
+        }
 
         let Run {
             checked,
@@ -104,6 +112,7 @@ impl Run {
             orders,
             ctx,
             table,
+            timeout,
             permit,
             ..
         } = self;
@@ -115,7 +124,7 @@ impl Run {
         // Only a weak way to give orders: the table decides whether anybody can.
         let own_orders = entry.orders.downgrade();
         drop(entry);
-        let mut overseer = Overseer::new(running, orders, ctx, grace, descendants);
+        let mut overseer = Overseer::new(running, orders, ctx, timeout, grace, descendants);
         let logs = [&process.stdout, &process.stderr];
         if ends.outputs.len() < logs.len() {
             process.stderr.end();
@@ -148,6 +157,19 @@ impl Run {
         if let Some(feeder) = feeder {
             feeder.abort();
         }
+        let end = match end {
+            Ok(end) => end,
+            Err(refused) => {
+                refuse(&table);
+                let Checked {
+                    verb,
+                    program,
+                    directory,
+                    ..
+                } = &checked;
+                return Some((done, program.refusal(*verb, refused, directory.as_fd())));
+            }
+        };
         let left = descendants == Descendants::Leave && end.report.survivors.left_total > 0;
         if !left {
             logs.iter().for_each(|log| log.end());
@@ -185,7 +207,7 @@ impl Run {
     }
 
     /// Starts it, and gives up our copies of what is the process's.
-    async fn launch(&mut self) -> Result<Running> {
+    async fn launch(&mut self, announce: Announce) -> Result<Running> {
         let Checked {
             verb,
             program,
@@ -194,9 +216,9 @@ impl Run {
             directory,
         } = &self.checked;
         let launch = Launch {
-            candidates: program.candidates.clone(),
-            argv: program.argv.clone(),
-            env: environment.entries(),
+            candidates: borrowed(&program.candidates),
+            argv: borrowed(&program.argv),
+            env: environment.entries().map(Cow::Borrowed).collect(),
             limits: self.limits.clone(),
             terminal: match spec.pty {
                 Some(_) => Terminal::Controlling,
@@ -207,10 +229,18 @@ impl Run {
             streams: self.ends.streams(*verb)?,
             timeout: self.timeout,
             grace: spec.grace,
+            announce,
         };
         let started = self.pool.run(&launch).await;
         started.map_err(|error| program.refusal(*verb, error, directory.as_fd()))
     }
+}
+
+fn borrowed(strings: &[CString]) -> Vec<Cow<'_, CStr>> {
+    strings
+        .iter()
+        .map(|string| Cow::Borrowed(string.as_c_str()))
+        .collect()
 }
 
 /// Something that gives an order, as long as anybody may.

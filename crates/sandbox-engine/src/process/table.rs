@@ -18,7 +18,7 @@ use super::oversee::Order;
 /// How far a process has come.
 #[derive(Clone, Debug)]
 pub(super) enum State {
-    /// It is being started.
+    /// It is being started, or it runs and nobody waits to hear its number.
     Starting,
     /// It runs under this number.
     Running(u32),

@@ -36,6 +36,8 @@ struct Run {
     deadline: Option<u64>,
     /// When politeness ends.
     kill_at: Option<u64>,
+    /// When the engine is told that the leader runs, if it still does.
+    announce_at: Option<u64>,
     grace_ms: u64,
     timed_out: bool,
     /// Time used by processes that ended as our children, the leader apart.
@@ -113,7 +115,7 @@ impl Supervisor {
         let next = self
             .run
             .as_ref()
-            .and_then(|run| earlier(run.deadline, run.kill_at));
+            .and_then(|run| earlier(run.announce_at, earlier(run.deadline, run.kill_at)));
         let pause = next.map(|at| timespec(at.saturating_sub(sys::now())));
         let mut watched = [
             PollFd::new(&self.control, PollFlags::IN),
@@ -160,7 +162,11 @@ impl Supervisor {
             Some(Request::Run {
                 timeout_ms,
                 grace_ms,
-            }) => self.start(&given, inline.unwrap_or(0), timeout_ms, grace_ms),
+                announce_ms,
+            }) => match self.start(&given, inline.unwrap_or(0)) {
+                Ok(pid) => self.begin(pid, timeout_ms, grace_ms, announce_ms),
+                Err((stage, errno)) => self.send(Reply::Failed { stage, errno }),
+            },
             Some(Request::Signal { signal, scope }) => self.signal(signal, scope),
             Some(Request::Stop { grace_ms }) => self.stop(grace_ms),
             Some(Request::Sweep) if self.run.is_some() => self.sweep(),
@@ -174,10 +180,8 @@ impl Supervisor {
         &mut self,
         given: &[Option<OwnedFd>; RUN_DESCRIPTORS],
         inline: usize,
-        timeout_ms: u64,
-        grace_ms: u64,
-    ) {
-        let started = match given {
+    ) -> Result<i32, (Stage, i32)> {
+        match given {
             _ if self.run.is_some() => Err((Stage::Accept, libc::EBUSY)),
             [
                 Some(directory),
@@ -193,23 +197,23 @@ impl Supervisor {
                 self.execute(&given, image.as_ref(), inline)
             }
             _ => Err((Stage::Accept, libc::EBADF)),
-        };
-        match started {
-            Err((stage, errno)) => self.send(Reply::Failed { stage, errno }),
-            Ok(pid) => {
-                self.run = Some(Run {
-                    leader: Some(pid),
-                    deadline: (timeout_ms > 0).then(|| sys::now().saturating_add(timeout_ms)),
-                    kill_at: None,
-                    grace_ms,
-                    timed_out: false,
-                    adopted: Usage::default(),
-                    killed: 0,
-                    sweeping: false,
-                });
-                self.send(Reply::Started { pid });
-            }
         }
+    }
+
+    /// Takes care of a leader that was started.
+    fn begin(&mut self, pid: i32, timeout_ms: u64, grace_ms: u64, announce_ms: u64) {
+        let now = sys::now();
+        self.run = Some(Run {
+            leader: Some(pid),
+            deadline: (timeout_ms > 0).then(|| now.saturating_add(timeout_ms)),
+            kill_at: None,
+            announce_at: Some(now.saturating_add(announce_ms)),
+            grace_ms,
+            timed_out: false,
+            adopted: Usage::default(),
+            killed: 0,
+            sweeping: false,
+        });
     }
 
     /// Starts what the image says: the one passed as a descriptor, or the one received with the
@@ -249,6 +253,7 @@ impl Supervisor {
                     ended = Some((status, usage));
                     run.leader = None;
                     run.deadline = None;
+                    run.announce_at = None;
                 }
                 Reaped::Child(_, status, usage) => {
                     run.adopted.add(usage);
@@ -349,6 +354,13 @@ impl Supervisor {
     /// Does what the clock asks for.
     fn keep_time(&mut self) {
         let now = sys::now();
+        let Some(run) = &mut self.run else { return };
+        if run.announce_at.is_some_and(|at| at <= now) {
+            run.announce_at = None;
+            if let Some(pid) = run.leader {
+                self.send(Reply::Started { pid });
+            }
+        }
         let Some(run) = &mut self.run else { return };
         if run.kill_at.is_some_and(|at| at <= now) {
             return self.sweep();

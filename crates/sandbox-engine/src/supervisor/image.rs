@@ -9,7 +9,8 @@
 //! the block. Both sides are ours; it is checked all the same, because the side that reads would
 //! otherwise hand whatever it found to the kernel.
 
-use std::ffi::CString;
+use std::borrow::Cow;
+use std::ffi::CStr;
 
 /// Words of the header.
 const HEADER_WORDS: usize = 9;
@@ -29,9 +30,9 @@ const LIMIT_WORDS: usize = 3;
 /// - `candidates`: paths to try in turn, as `execvp` would
 /// - `limits`: resource number, soft and hard value
 pub(super) fn build(
-    candidates: &[CString],
-    argv: &[CString],
-    env: &[CString],
+    candidates: &[Cow<'_, CStr>],
+    argv: &[Cow<'_, CStr>],
+    env: &[Cow<'_, CStr>],
     limits: &[(u32, u64, u64)],
     flags: u64,
 ) -> Vec<u8> {
@@ -41,7 +42,7 @@ pub(super) fn build(
     let text: usize = tables
         .iter()
         .flat_map(|table| table.iter())
-        .map(length)
+        .map(|string| length(string))
         .sum();
     let total = (text_at + text + 1).next_multiple_of(8);
 
@@ -75,15 +76,15 @@ pub(super) fn build(
         }
     }
     for string in tables.iter().flat_map(|table| table.iter()) {
-        bytes.extend_from_slice(string.as_bytes_with_nul());
+        bytes.extend_from_slice(string.to_bytes_with_nul());
     }
     bytes.resize(total, 0);
     bytes
 }
 
 /// Bytes of a string with its end.
-fn length(string: &CString) -> usize {
-    string.as_bytes_with_nul().len()
+fn length(string: &CStr) -> usize {
+    string.to_bytes_with_nul().len()
 }
 
 /// A block that was found to be in order. Positions count words from its start.
@@ -181,12 +182,14 @@ impl View {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::CString;
+
     use super::*;
 
-    fn strings(texts: &[&str]) -> Vec<CString> {
+    fn strings(texts: &[&str]) -> Vec<Cow<'static, CStr>> {
         texts
             .iter()
-            .map(|text| CString::new(*text).expect("no NUL"))
+            .map(|text| Cow::Owned(CString::new(*text).expect("no NUL")))
             .collect()
     }
 

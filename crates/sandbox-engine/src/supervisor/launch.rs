@@ -1,6 +1,7 @@
 //! What is to be started, as the engine says it.
 
-use std::ffi::CString;
+use std::borrow::Cow;
+use std::ffi::CStr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -12,11 +13,11 @@ use super::image::{self, FLAG_NO_NEW_PRIVILEGES, FLAG_TERMINAL};
 #[derive(Debug)]
 pub struct Launch<'a> {
     /// Paths of the program, tried in turn: one that is missing gives way to the next.
-    pub candidates: Vec<CString>,
+    pub candidates: Vec<Cow<'a, CStr>>,
     /// Arguments, the program's name first.
-    pub argv: Vec<CString>,
+    pub argv: Vec<Cow<'a, CStr>>,
     /// `NAME=VALUE`, the whole environment.
-    pub env: Vec<CString>,
+    pub env: Vec<Cow<'a, CStr>>,
     /// Resource limits, set in this order.
     pub limits: Vec<RlimitSpec>,
     /// Whether it gets a terminal of its own.
@@ -31,6 +32,18 @@ pub struct Launch<'a> {
     pub timeout: Option<Duration>,
     /// Time between SIGTERM and SIGKILL when that happens.
     pub grace: Duration,
+    /// When its start is told.
+    pub announce: Announce,
+}
+
+/// When the start of a program is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Announce {
+    /// At once, and waited for.
+    Now,
+    /// After a moment, and not at all if it has ended by then: most commands are over before
+    /// anybody could use the news, and telling it takes a processor from them.
+    Later,
 }
 
 /// A resource limit (`setrlimit(2)`).

@@ -38,7 +38,7 @@ mod sys;
 mod tree;
 mod wire;
 
-pub use launch::{Launch, Privileges, RlimitSpec, Terminal};
+pub use launch::{Announce, Launch, Privileges, RlimitSpec, Terminal};
 pub use pool::{Event, LaunchError, Pool, PoolOptions, Running};
 pub use wire::{Scope, Stage, Survivors, Usage};
 

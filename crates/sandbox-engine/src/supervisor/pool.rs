@@ -21,7 +21,7 @@ use tokio::net::UnixDatagram;
 use tokio::time::Instant;
 
 use super::fork;
-use super::launch::{self, Launch};
+use super::launch::{self, Announce, Launch};
 use super::wire::{
     INLINE_BYTES, REPLY_BYTES, RUN_DESCRIPTORS, Reply, Request, Scope, Stage, Survivors, Usage,
     millis,
@@ -31,6 +31,9 @@ use super::wire::{
 const WAKE_AFTER: Duration = Duration::from_secs(1);
 /// How long it may take after that, before it is killed. Longer than a sweep goes on.
 const KILL_AFTER: Duration = Duration::from_secs(9);
+
+/// How long a program runs before it is told of ([`Announce::Later`]).
+const ANNOUNCE_AFTER: Duration = Duration::from_millis(5);
 
 /// How long supervisors beyond [`PoolOptions::resting`] wait for work.
 const RESTLESS: Duration = Duration::from_secs(10);
@@ -110,8 +113,10 @@ pub enum LaunchError {
 }
 
 /// What happened to a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Event {
+    /// It could not be started; no event follows. Only with [`Announce::Later`].
+    Failed(LaunchError),
     /// The leader ended.
     Exited {
         /// As `wait(2)` gives it.
@@ -161,7 +166,7 @@ impl Pool {
         })
     }
 
-    /// Starts a program and returns once it runs.
+    /// Starts a program, and returns once it runs, or with [`Announce::Later`] once it was asked for.
     ///
     /// # Errors
     ///
@@ -179,6 +184,10 @@ impl Pool {
         let request = Request::Run {
             timeout_ms: launch.timeout.map_or(0, |timeout| millis(timeout).max(1)),
             grace_ms: millis(launch.grace),
+            announce_ms: match launch.announce {
+                Announce::Now => 0,
+                Announce::Later => millis(ANNOUNCE_AFTER),
+            },
         };
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(RUN_DESCRIPTORS))];
         let [input, output, errors] = launch.streams;
@@ -206,29 +215,33 @@ impl Pool {
             supervisor: Some(supervisor),
             pool: Arc::clone(&self.shared),
             pid: 0,
+            told_by: Some(Instant::now()),
             ended: false,
         };
-        let answer = match &running.supervisor {
-            Some(supervisor) => supervisor.reply_by(Instant::now()).await,
-            None => None,
-        };
-        match answer {
+        if launch.announce == Announce::Later {
+            return Ok(running);
+        }
+        match running.reply(None).await {
             Some(Reply::Started { pid }) => {
-                running.pid = pid;
+                running.note_start(pid);
                 Ok(running)
             }
             Some(Reply::Failed { stage, errno }) => {
                 running.give_back();
-                Err(LaunchError::Start {
-                    stage,
-                    error: io::Error::from_raw_os_error(errno),
-                })
+                Err(failed(stage, errno))
             }
             Some(Reply::Exited { .. } | Reply::Swept { .. }) | None => {
                 running.lose().await;
                 Err(LaunchError::Lost)
             }
         }
+    }
+}
+
+fn failed(stage: Stage, errno: i32) -> LaunchError {
+    LaunchError::Start {
+        stage,
+        error: io::Error::from_raw_os_error(errno),
     }
 }
 
@@ -329,11 +342,13 @@ pub struct Running {
     supervisor: Option<Supervisor>,
     pool: Arc<Shared>,
     pid: i32,
+    /// When it was to be started, while nothing was heard of it.
+    told_by: Option<Instant>,
     ended: bool,
 }
 
 impl Running {
-    /// The leader's process number.
+    /// The leader's process number; 0 while its start was not told.
     pub fn pid(&self) -> i32 {
         self.pid
     }
@@ -375,16 +390,40 @@ impl Running {
         if self.ended {
             return None;
         }
-        let reply = match (&self.supervisor, due) {
-            (Some(supervisor), None) => supervisor.reply().await,
-            (Some(supervisor), Some(due)) => supervisor.reply_by(due).await,
-            (None, _) => None,
+        let reply = loop {
+            match self.reply(due).await {
+                Some(Reply::Started { pid }) if self.told_by.is_some() => self.note_start(pid),
+                reply => break reply,
+            }
         };
         Some(self.take_note(reply).await)
     }
 
+    /// The supervisor's next word. Its first one is due at once.
+    async fn reply(&self, due: Option<Instant>) -> Option<Reply> {
+        let due = match (self.told_by, due) {
+            (Some(told_by), Some(due)) => Some(told_by.min(due)),
+            (told_by, due) => told_by.or(due),
+        };
+        match (&self.supervisor, due) {
+            (Some(supervisor), None) => supervisor.reply().await,
+            (Some(supervisor), Some(due)) => supervisor.reply_by(due).await,
+            (None, _) => None,
+        }
+    }
+
+    fn note_start(&mut self, pid: i32) {
+        self.pid = pid;
+        self.told_by = None;
+    }
+
     async fn take_note(&mut self, reply: Option<Reply>) -> Event {
+        let starting = self.told_by.take().is_some();
         match reply {
+            Some(Reply::Failed { stage, errno }) if starting => {
+                self.give_back();
+                Event::Failed(failed(stage, errno))
+            }
             Some(Reply::Exited {
                 status,
                 usage,

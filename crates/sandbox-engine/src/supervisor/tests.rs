@@ -1,14 +1,15 @@
 //! Supervisors with real processes, below pipes and output.
 
-use std::ffi::CString;
+use std::borrow::Cow;
+use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use super::*;
 
-fn text(text: &str) -> CString {
-    CString::new(text).expect("no NUL")
+fn text(text: &str) -> Cow<'static, CStr> {
+    Cow::Owned(CString::new(text).expect("no NUL"))
 }
 
 struct Place {
@@ -41,6 +42,7 @@ impl Place {
             streams: [self.null.as_fd(), self.null.as_fd(), self.null.as_fd()],
             timeout: None,
             grace: Duration::from_millis(200),
+            announce: Announce::Now,
         }
     }
 }
@@ -112,7 +114,7 @@ async fn a_command_that_leaves_nothing_is_one_event() {
         (libc::WEXITSTATUS(status), timed_out, alone),
         (7, false, true)
     );
-    assert_eq!(running.event(None).await, None);
+    assert!(running.event(None).await.is_none());
 }
 
 #[tokio::test]

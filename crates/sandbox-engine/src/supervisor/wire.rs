@@ -41,8 +41,12 @@ pub enum Scope {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Request {
     /// Start the image that comes along; end the tree after `timeout_ms` (0: never), politely for
-    /// `grace_ms` first.
-    Run { timeout_ms: u64, grace_ms: u64 },
+    /// `grace_ms` first. Say that it runs after `announce_ms`, or not at all if it has ended by then.
+    Run {
+        timeout_ms: u64,
+        grace_ms: u64,
+        announce_ms: u64,
+    },
     /// Send a signal.
     Signal { signal: i32, scope: Scope },
     /// Ask the tree to end, and kill what is left after `grace_ms`.
@@ -124,7 +128,7 @@ impl Survivors {
 /// What a supervisor reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reply {
-    /// The program runs.
+    /// The program runs. Left out if it ended before there was time to say so.
     Started { pid: i32 },
     /// Nothing was started.
     Failed { stage: Stage, errno: i32 },
@@ -149,7 +153,8 @@ impl Request {
             Request::Run {
                 timeout_ms,
                 grace_ms,
-            } => [1, timeout_ms, grace_ms, 0],
+                announce_ms,
+            } => [1, timeout_ms, grace_ms, announce_ms],
             Request::Signal { signal, scope } => [2, pack(signal), scope.code(), 0],
             Request::Stop { grace_ms } => [3, grace_ms, 0, 0],
             Request::Sweep => [4, 0, 0, 0],
@@ -159,12 +164,13 @@ impl Request {
     }
 
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
-        let [kind, a, b, _]: [u64; REQUEST_WORDS] =
+        let [kind, a, b, c]: [u64; REQUEST_WORDS] =
             from_bytes::<REQUEST_WORDS, REQUEST_BYTES>(bytes)?;
         Some(match kind {
             1 => Request::Run {
                 timeout_ms: a,
                 grace_ms: b,
+                announce_ms: c,
             },
             2 => Request::Signal {
                 signal: unpack(a)?,
@@ -363,6 +369,7 @@ mod tests {
             Request::Run {
                 timeout_ms: u64::MAX,
                 grace_ms: 500,
+                announce_ms: 3,
             },
             Request::Signal {
                 signal: 15,

@@ -385,6 +385,20 @@ async fn a_command_that_kills_its_supervisor_dies_and_the_outcome_says_lost() {
     assert_eq!(place.sh("exit 4").await.exit.status, Status::Exited(4));
 }
 
+/// The supervisor keeps the time, so a command that stops it must not thereby stop the clock.
+#[tokio::test]
+async fn a_command_that_stops_its_supervisor_still_times_out() {
+    let place = Place::new();
+    let mark = marker();
+    let script = format!("kill -STOP $PPID; sleep {mark}");
+    let outcome = place
+        .exec(ExecRequest::new(sh(&script).timeout(second() / 2)))
+        .await
+        .expect("ran");
+    assert_eq!(outcome.exit.status, Status::TimedOut);
+    assert_eq!(running(&mark), Vec::<u32>::new());
+}
+
 #[tokio::test]
 async fn dropping_a_sandbox_kills_what_runs_in_it() {
     let place = Place::new();
