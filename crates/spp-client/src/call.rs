@@ -97,12 +97,12 @@ pub(crate) async fn call<R: Request>(
     let slot = slot(shared, ctx, verb).await?;
     let params = params(meta(ctx.remaining()));
     let params = raw(shared, verb, &params)?;
-    let answer = exchange(shared, ctx, plan, slot, R::METHOD, &params).await?;
+    let answer = exchange(shared, ctx, plan, Some(slot), R::METHOD, &params).await?;
     codec::result::<R>(answer.get())
 }
 
 /// Waits for a place among the calls under way.
-async fn slot(shared: &Arc<Shared>, ctx: &Ctx, verb: Verb) -> Result<Option<OwnedSemaphorePermit>> {
+async fn slot(shared: &Arc<Shared>, ctx: &Ctx, verb: Verb) -> Result<OwnedSemaphorePermit> {
     if shared.end().is_some() {
         return Err(shared.end_error(verb, false));
     }
@@ -116,12 +116,13 @@ async fn slot(shared: &Arc<Shared>, ctx: &Ctx, verb: Verb) -> Result<Option<Owne
     if ctx.remaining().is_some_and(|left| left.is_zero()) {
         return Err(late());
     }
-    // What ends other calls, or shows that the peer is there, does not wait for them.
-    if matches!(verb, Verb::ProcStop | Verb::Release | Verb::Shutdown) {
-        return Ok(None);
-    }
-    if let Ok(slot) = Arc::clone(&shared.slots).try_acquire_owned() {
-        return Ok(Some(slot));
+    // What ends other calls does not wait for them.
+    let slots = match verb {
+        Verb::ProcStop | Verb::Release | Verb::Shutdown => &shared.ending_slots,
+        _ => &shared.slots,
+    };
+    if let Ok(slot) = Arc::clone(slots).try_acquire_owned() {
+        return Ok(slot);
     }
     let deadline = async {
         match ctx.remaining() {
@@ -131,8 +132,8 @@ async fn slot(shared: &Arc<Shared>, ctx: &Ctx, verb: Verb) -> Result<Option<Owne
     };
     tokio::select! {
         biased;
-        slot = Arc::clone(&shared.slots).acquire_owned() => {
-            slot.map(Some).map_err(|_| shared.end_error(verb, false))
+        slot = Arc::clone(slots).acquire_owned() => {
+            slot.map_err(|_| shared.end_error(verb, false))
         }
         () = ctx.cancel().cancelled() => Err(Error::refused(verb, ErrorKind::Cancelled)),
         () = deadline => Err(late()),

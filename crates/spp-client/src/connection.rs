@@ -21,7 +21,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::call::{Plan, call, ping, wedged};
 use crate::options::{ConnectOptions, ConnectionEnd, Liveness, Stats};
-use crate::shared::Shared;
+use crate::shared::{ENDING_SLOTS, Shared};
 use crate::transport::{Answers, Requests};
 
 /// Calls are cancelled by their own futures; this only has to be longer than any.
@@ -196,8 +196,9 @@ fn start(
     };
     let client = ClientBuilder::default()
         .request_timeout(NEVER)
-        // Slots bound the calls; this queue is never full, so that handing a request over never waits.
-        .max_concurrent_requests(2 * max_in_flight + 64)
+        // Slots bound the calls, and a few pings come on top; so this queue is never full, and
+        // handing a request over never waits.
+        .max_concurrent_requests(2 * (max_in_flight + ENDING_SLOTS))
         .set_rpc_middleware(RpcServiceBuilder::new().layer_fn(hook))
         .build_with_tokio(
             Requests(Arc::clone(&shared)),

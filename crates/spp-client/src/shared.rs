@@ -27,6 +27,8 @@ use crate::life::Lives;
 use crate::options::{ConnectionEnd, Counters, Strictness, count};
 use crate::pending::PendingCalls;
 
+/// Calls that end others, at once.
+pub(crate) const ENDING_SLOTS: usize = 64;
 /// Bad lines within [`BAD_LINE_PERIOD`] that a connection survives.
 const BAD_LINES: u32 = 100;
 const BAD_LINE_PERIOD: Duration = Duration::from_secs(60);
@@ -42,6 +44,8 @@ pub(crate) struct Shared {
     pub(crate) counters: Counters,
     /// One permit for each call that may be under way.
     pub(crate) slots: Arc<Semaphore>,
+    /// The same for calls that end others.
+    pub(crate) ending_slots: Arc<Semaphore>,
     /// Longest line the peer takes.
     pub(crate) max_line: AtomicUsize,
     /// Sends requests; set once the client behind us is built.
@@ -74,6 +78,7 @@ impl Shared {
             lives: Lives::default(),
             counters: Counters::default(),
             slots: Arc::new(Semaphore::new(slots)),
+            ending_slots: Arc::new(Semaphore::new(ENDING_SLOTS)),
             max_line: AtomicUsize::new(max_line),
             service: OnceLock::new(),
             strictness,
@@ -120,6 +125,7 @@ impl Shared {
         tracing::debug!(reason = fault.detail, "the connection ended");
         self.ended.notify_waiters();
         self.slots.close();
+        self.ending_slots.close();
         self.senders.close();
         self.receivers.close(&fault);
         self.calls.clear();

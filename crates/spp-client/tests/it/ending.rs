@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use futures_util::StreamExt;
-use sandbox_core::file::ReadRequest;
+use futures_util::{FutureExt, StreamExt};
+use sandbox_core::file::{ReadRequest, StatManyRequest};
 use sandbox_core::process::*;
 use sandbox_core::*;
 use spp_client::ConnectOptions;
@@ -249,4 +249,35 @@ async fn a_defect_in_one_verb_is_that_verbs_failure() {
         .run(&ctx, ProcessSpec::new(["echo"]))
         .await
         .expect("the others live");
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_are_given_up_at_once_in_great_numbers_leave_nothing_behind() {
+    let provider = Memory::whole();
+    let (sandbox, connection) = sandbox(&provider).await;
+    let ctx = Ctx::new();
+    let missing = SandboxId::new("missing").expect("a valid id");
+    for _ in 0..1000 {
+        // Polled once, so that the request may be on its way, and dropped.
+        let release = connection.release(&ctx, &missing, Disposition::Keep);
+        let _ = release.now_or_never();
+        let stat = sandbox.stat_many(
+            &ctx,
+            StatManyRequest {
+                paths: vec![path("x")],
+            },
+        );
+        let _ = stat.now_or_never();
+    }
+    // Longer than the provider may owe an answer to a cancelled call.
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(connection.closed().now_or_never(), None);
+    let content = soon(sandbox.stat_many(
+        &ctx,
+        StatManyRequest {
+            paths: vec![path("x")],
+        },
+    ))
+    .await;
+    content.expect("it is answered");
 }
