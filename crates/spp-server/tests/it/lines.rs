@@ -1,6 +1,7 @@
 //! Every line with an id is answered, none without one is, and none harms another.
 
 use serde_json::json;
+use tokio::io::AsyncWriteExt;
 
 use crate::host::{Host, initialize, soon, verb};
 use crate::memory::Counts;
@@ -214,4 +215,94 @@ async fn the_end_of_the_line_ends_the_server() {
     let ended = soon(host.served).await.expect("the server does not panic");
     assert_eq!(ended.expect("it ends well"), spp_server::Ended::HostGone);
     assert_eq!(Counts::get(&host.provider.counts.released), 1);
+}
+
+#[tokio::test]
+async fn the_end_at_any_byte_of_a_session_ends_the_server_with_all_it_started() {
+    let session = [
+        json!({ "id": 1, "method": "initialize", "params": initialize(&[1]) }),
+        json!({ "id": 2, "method": "acquire", "params": { "spec": { "sandbox": "s" } } }),
+        json!({ "id": 3, "method": "exec", "params": verb(json!({
+            "process": { "argv": ["digest"] }, "stdin": { "stream": 5 },
+            "delivery": "live", "stdout": 6, "stderr": 7,
+        })) }),
+        json!({ "method": "stream/data", "params": {
+            "stream": 5, "seq": 0, "offset": 0, "text": "hello" } }),
+        json!({ "id": 4, "method": "exec", "params": verb(json!({
+            "process": { "argv": ["sleep"] } })) }),
+        json!({ "method": "$/cancel", "params": { "id": 4 } }),
+        json!({ "method": "stream/end", "params": { "stream": 5, "bytes": 5 } }),
+        json!({ "id": 5, "method": "shutdown", "params": {} }),
+    ];
+    let mut bytes = Vec::new();
+    for mut message in session {
+        message["jsonrpc"] = "2.0".into();
+        bytes.extend(message.to_string().into_bytes());
+        bytes.push(b'\n');
+    }
+    for end in 0..=bytes.len() {
+        let mut host = Host::raw();
+        let write = host.output.write_all(&bytes[..end]);
+        soon(write).await.expect("the server reads");
+        drop(host.output);
+        let ended = soon(host.served).await.expect("the server does not panic");
+        assert_eq!(
+            ended.expect("it ends well"),
+            spp_server::Ended::HostGone,
+            "the end at byte {end}"
+        );
+        let counts = &host.provider.counts;
+        assert_eq!(
+            Counts::get(&counts.started),
+            Counts::get(&counts.cancelled),
+            "the end at byte {end} left a run"
+        );
+    }
+}
+
+#[tokio::test]
+async fn ten_thousand_requests_at_once_are_each_answered_once() {
+    let mut host = Host::ready().await;
+    let requests: String = (100..10_100)
+        .map(|id| {
+            format!(
+                "{}\n",
+                json!({ "jsonrpc": "2.0", "id": id, "method": "ping" })
+            )
+        })
+        .collect();
+    let (mut lines, mut output) = (host.lines, host.output);
+    let writing = tokio::spawn(async move {
+        output.write_all(requests.as_bytes()).await?;
+        std::io::Result::Ok(output)
+    });
+    let mut answered = std::collections::BTreeSet::new();
+    for _ in 0..10_000 {
+        let line = soon(lines.next_line()).await.expect("readable");
+        let answer: serde_json::Value =
+            serde_json::from_str(&line.expect("the server is there")).expect("JSON");
+        assert_eq!(answer["result"], json!({}));
+        assert!(answered.insert(answer["id"].as_u64()), "answered twice");
+    }
+    host.lines = lines;
+    host.output = soon(writing).await.expect("no panic").expect("it reads");
+    host.is_quiet().await;
+}
+
+#[tokio::test]
+async fn lies_about_credit_and_data_that_nobody_wants_cost_nothing() {
+    let mut host = Host::ready().await;
+    for bytes in ["-5", "0", "1.5", "null", "18446744073709551615", "1e30"] {
+        for stream in ["1", "-1", "18446744073709551615", "\"x\""] {
+            host.line(format!(
+                r#"{{"jsonrpc":"2.0","method":"stream/credit","params":{{"stream":{stream},"bytes":{bytes}}}}}"#
+            ))
+            .await;
+        }
+    }
+    for stream in 0..1_000 {
+        let piece = json!({ "stream": stream, "seq": 9, "offset": 7, "text": "x".repeat(1_000) });
+        host.notify("stream/data", piece).await;
+    }
+    host.is_quiet().await;
 }
