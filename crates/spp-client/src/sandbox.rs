@@ -158,6 +158,26 @@ impl RemoteSandbox {
         failed.map_or(Ok(()), Err)
     }
 
+    /// A verb whose request has contents; what of them is in `outlet` goes on its stream.
+    async fn call_sending<R: Request>(
+        &self,
+        ctx: &Ctx,
+        verb: Verb,
+        outlet: Outlet,
+        params: impl FnOnce(&Target) -> R,
+    ) -> Result<R::Result> {
+        let plan = Plan::new(verb);
+        let taken = Arc::clone(&plan.taken);
+        let answer = self.call(ctx, plan, params);
+        match outlet.into_stream() {
+            None => answer.await,
+            Some((stream, content)) => {
+                let sending = self.send(verb, stream, chunks(content), &taken);
+                while_sending(answer, sending).await
+            }
+        }
+    }
+
     /// A verb whose result has a content that may come on a stream.
     async fn call_with_content<R: Request, T>(
         &self,
@@ -278,23 +298,13 @@ impl Sandbox for RemoteSandbox {
 
     async fn write(&self, ctx: &Ctx, request: WriteRequest) -> Result<WriteResult> {
         let asked = request.changes.len();
-        let plan = Plan::new(Verb::Write);
-        let taken = Arc::clone(&plan.taken);
-        let stream = StreamId(random_id());
-        let mut outlet = Outlet::new(Some(stream));
+        let mut outlet = Outlet::new(Some(StreamId(random_id())));
         let mut params = WriteParams::encode(&self.target(), request, &mut outlet);
-        let answer = self.call(ctx, plan, move |target| {
+        let answer = self.call_sending(ctx, Verb::Write, outlet, move |target| {
             params.meta.clone_from(&target.meta);
             params
         });
-        let answer = match outlet.into_stream() {
-            None => answer.await?,
-            Some((_, content)) => {
-                let sending = self.send(Verb::Write, stream, chunks(content), &taken);
-                while_sending(answer, sending).await?
-            }
-        };
-        same_count(Verb::Write, asked, answer.decode()?)
+        same_count(Verb::Write, asked, answer.await?.decode()?)
     }
 
     async fn remove(&self, ctx: &Ctx, request: RemoveRequest) -> Result<RemoveReceipt> {
@@ -372,23 +382,13 @@ impl Sandbox for RemoteSandbox {
     }
 
     async fn proc_stdin(&self, ctx: &Ctx, request: ProcStdinRequest) -> Result<StdinReceipt> {
-        let plan = Plan::new(Verb::ProcStdin);
-        let taken = Arc::clone(&plan.taken);
-        let stream = StreamId(random_id());
-        let mut outlet = Outlet::new(Some(stream));
+        let mut outlet = Outlet::new(Some(StreamId(random_id())));
         let mut params = ProcStdinParams::encode(&self.target(), request, &mut outlet);
-        let answer = self.call(ctx, plan, move |target| {
+        let answer = self.call_sending(ctx, Verb::ProcStdin, outlet, move |target| {
             params.meta.clone_from(&target.meta);
             params
         });
-        let answer = match outlet.into_stream() {
-            None => answer.await?,
-            Some((_, content)) => {
-                let sending = self.send(Verb::ProcStdin, stream, chunks(content), &taken);
-                while_sending(answer, sending).await?
-            }
-        };
-        Ok(answer.into())
+        Ok(answer.await?.into())
     }
 
     async fn proc_stop(&self, ctx: &Ctx, request: ProcStopRequest) -> Result<StopReceipt> {

@@ -70,6 +70,7 @@ fn stray_lines() -> Vec<Vec<u8>> {
     lines
 }
 
+// B187, B188: prints among the messages cost nobody anything.
 #[tokio::test]
 async fn no_stray_line_harms_a_call_that_is_under_way() {
     let (sandbox, connection, mut peer) = with_sandbox(ConnectOptions::default()).await;
@@ -136,6 +137,7 @@ async fn a_malformed_answer_fails_its_own_call() {
     }
 }
 
+// B185.
 #[tokio::test]
 async fn an_over_long_answer_fails_its_own_call() {
     let (sandbox, _connection, mut peer) = with_sandbox(ConnectOptions::default()).await;
@@ -184,6 +186,7 @@ async fn an_answer_counts_once_and_only_for_what_was_asked() {
     crate::until(|| connection.stats().unasked_answers == 51).await;
 }
 
+// B188: within bounds.
 #[tokio::test]
 async fn babble_without_end_ends_the_connection() {
     let (sandbox, connection, mut peer) = with_sandbox(ConnectOptions::default()).await;

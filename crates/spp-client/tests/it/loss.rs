@@ -1,11 +1,15 @@
 //! What was lost on the way is never taken for whole.
 
+use std::sync::Arc;
+
+use sandbox_core::file::StatManyRequest;
 use sandbox_core::*;
 use serde_json::{Value, json};
 use spp_client::ConnectOptions;
+use tokio::io::AsyncWriteExt;
 
 use crate::faults::{data, live, with_sandbox};
-use crate::soon;
+use crate::{path, soon};
 
 /// The result of a run that wrote `total` bytes on standard output.
 fn ended(request: &Value, total: u64) -> Value {
@@ -91,4 +95,36 @@ async fn an_end_that_cannot_be_read_fails_its_stream_instead_of_leaving_it_open(
     peer.line(end.to_string()).await;
     let error = soon(collect(Verb::Exec, execution.stdout, u64::MAX)).await;
     assert_eq!(error.expect_err("no end").kind(), ErrorKind::Protocol);
+}
+
+// B185: what came before a line that is too long, and before the end, counts.
+#[tokio::test]
+async fn an_answer_counts_if_its_line_came_whole_and_not_if_the_end_cut_it_off() {
+    let (sandbox, connection, mut peer) = with_sandbox(ConnectOptions::default()).await;
+    let ask = |sandbox: &Arc<dyn Sandbox>| {
+        let sandbox = Arc::clone(sandbox);
+        let request = StatManyRequest {
+            paths: vec![path("x")],
+        };
+        tokio::spawn(async move { sandbox.stat_many(&Ctx::new(), request).await })
+    };
+    let (whole, cut) = (ask(&sandbox), ask(&sandbox));
+    let (first, second) = (peer.request().await, peer.request().await);
+    let answer = |request: &Value| {
+        let result = json!({ "items": [{ "ok": null }] });
+        json!({ "jsonrpc": "2.0", "id": request["id"], "result": result }).to_string()
+    };
+    // In one write, and with the line ends of another system.
+    let long = "x".repeat(9 << 20);
+    let text = format!("{}\r\n{long}\r\n{}", answer(&first), answer(&second));
+    let mut output = peer.output;
+    let writing = tokio::spawn(async move { output.write_all(text.as_bytes()).await });
+    soon(writing).await.expect("no panic").expect("it is read");
+    let outcomes = [soon(whole).await, soon(cut).await].map(|outcome| outcome.expect("no panic"));
+    assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
+    let [Ok(_), Err(error)] = outcomes else {
+        panic!("the wrong one counts: {outcomes:?}");
+    };
+    assert_eq!(error.kind(), ErrorKind::Disconnected);
+    assert_eq!(connection.stats().bad_lines, 1);
 }
