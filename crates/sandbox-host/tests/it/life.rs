@@ -160,6 +160,7 @@ async fn a_host_that_is_dropped_ends_its_providers_by_the_end_of_their_input() {
     .await;
 }
 
+// B208: after the end of a provider, opening again works.
 #[tokio::test]
 async fn after_a_crash_the_next_open_starts_a_new_process() {
     let fixture = Fixture::new("other() { exit 7; }\nserve");

@@ -71,6 +71,7 @@ async fn a_silent_provider_is_given_up_after_the_time_for_the_handshake() {
     assert!(text.contains("within 2s"), "{text}");
 }
 
+// B188: a banner before the handshake is skipped.
 #[tokio::test]
 async fn lines_of_text_before_the_first_answer_are_skipped() {
     let fixture = Fixture::new("for n in 1 2 3 4 5 6 7 8; do echo \"Welcome, $n\"; done; serve");
@@ -80,6 +81,7 @@ async fn lines_of_text_before_the_first_answer_are_skipped() {
     host.shutdown().await;
 }
 
+// B188: within bounds.
 #[tokio::test]
 async fn endless_text_is_refused_and_shown() {
     let (error, text) = fault(&Fixture::new("exec yes 'Welcome to the box'")).await;
@@ -87,6 +89,7 @@ async fn endless_text_is_refused_and_shown() {
     assert!(text.contains("begins `Welcome to the box`"), "{text}");
 }
 
+// B185: memory stays bounded, and the start is refused.
 #[tokio::test]
 async fn a_line_without_end_is_refused() {
     // Its input stays open on another descriptor: without it, writing to it may fail first.
@@ -94,6 +97,7 @@ async fn a_line_without_end_is_refused() {
     assert!(matches!(error, StartError::Babble { .. }), "{text}");
 }
 
+// B190: a peer that frames like an editor's language server is told as that, at once.
 #[tokio::test]
 async fn messages_behind_headers_are_recognised() {
     let (error, text) = fault(&Fixture::new(

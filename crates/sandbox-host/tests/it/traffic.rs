@@ -6,6 +6,7 @@ use tokio::time::timeout;
 
 use crate::fixture::{Fixture, LIMIT, eventually, open};
 
+// B191: standard error is always drained.
 #[tokio::test]
 async fn a_flood_on_standard_error_stops_nothing() {
     for mebibytes in [1, 100] {

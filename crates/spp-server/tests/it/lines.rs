@@ -118,6 +118,7 @@ async fn batches_are_refused_member_by_member() {
     host.is_quiet().await;
 }
 
+// B185.
 #[tokio::test]
 async fn an_over_long_line_fails_the_call_it_is() {
     let mut host = Host::ready().await;

@@ -38,6 +38,7 @@ fn print_directly(bytes: &[u8]) {
     rustix::io::write(rustix::stdio::stdout(), bytes).expect("standard output is open");
 }
 
+// B187: neither the provider's own prints nor its children's reach the connection.
 #[tokio::test]
 async fn what_a_provider_prints_goes_to_its_log_and_it_ends_with_its_input() {
     let program = std::env::current_exe().expect("this program");
