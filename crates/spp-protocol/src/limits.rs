@@ -78,7 +78,9 @@ impl Limits {
                     .unwrap_or(DEFAULT_CONNECTION_WINDOW_BYTES)
                     .max(stream),
             },
-            max_in_flight: wire.max_in_flight.unwrap_or(DEFAULT_IN_FLIGHT).max(1),
+            max_in_flight: wire.max_in_flight.map_or(DEFAULT_IN_FLIGHT, |most| {
+                u32::try_from(most).unwrap_or(u32::MAX).max(1)
+            }),
         }
     }
 
@@ -89,7 +91,7 @@ impl Limits {
             max_line_bytes: Some(self.max_line_bytes),
             stream_window_bytes: Some(self.window.stream),
             connection_window_bytes: Some(self.window.connection),
-            max_in_flight: Some(self.max_in_flight),
+            max_in_flight: Some(self.max_in_flight.into()),
         }
     }
 
@@ -153,8 +155,10 @@ mod tests {
         assert_eq!(least.max_in_flight, 1);
         let most = Limits::from_wire(WireLimits {
             max_line_bytes: Some(u64::MAX),
+            max_in_flight: Some(u64::MAX),
             ..WireLimits::default()
         });
+        assert_eq!(most.max_in_flight, u32::MAX);
         assert_eq!(most.max_line_bytes, MAX_LINE_BYTES);
     }
 }

@@ -91,7 +91,7 @@ pub struct WireLimits {
     pub connection_window_bytes: Option<u64>,
     /// Requests at once. Default 256.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_in_flight: Option<u32>,
+    pub max_in_flight: Option<u64>,
 }
 
 request! {
