@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
+use memchr::memchr2;
 use serde::Deserialize;
 
 use super::bytes::{
@@ -104,8 +105,12 @@ impl<'a> StreamChunk<'a> {
         let payload = if let Some(rest) = rest.strip_prefix(TEXT) {
             Payload::Text(read_text(string_body(rest)?)?)
         } else {
-            // Whether it is base64 is found out by decoding it.
             let body = string_body(rest.strip_prefix(B64)?)?;
+            // Base64 has neither; with them, more members follow, or a slash is spelled `\/`. Whatever
+            // else is wrong with it is found out by decoding it.
+            if memchr2(b'"', b'\\', body).is_some() {
+                return None;
+            }
             Payload::Base64(std::str::from_utf8(body).ok()?.into())
         };
         Some(Self {
@@ -303,11 +308,30 @@ mod tests {
             r#"7}}"#,
             "\"a\tb\"}}",
             r#""a"}, "x":"}}"#,
+            r#""a","later":"b"}}"#,
         ] {
             let text = format!(
                 r#"{{"jsonrpc":"2.0","method":"stream/data","params":{{"stream":7,"seq":0,"offset":0,"text":{tail}"#
             );
             assert_eq!(StreamChunk::parse_line(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn base64_with_more_members_behind_it_or_escaped_slashes_means_what_json_says() {
+        for (tail, bytes) in [
+            (r#""YQ==","later":"b"}}"#, &b"a"[..]),
+            (r#""\/\/8=","later":["b"]}}"#, b"\xff\xff"),
+            (r#""\/\/8="}}"#, b"\xff\xff"),
+        ] {
+            let line = format!(
+                r#"{{"jsonrpc":"2.0","method":"stream/data","params":{{"stream":7,"seq":0,"offset":0,"b64":{tail}"#
+            );
+            assert_eq!(StreamChunk::parse_line(line.as_bytes()), None, "{line}");
+            let value: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+            let params = value["params"].to_string();
+            let chunk = StreamChunk::from_params(&params).expect("valid");
+            assert_eq!(chunk.payload.into_bytes().expect("base64"), bytes);
         }
     }
 

@@ -3,6 +3,7 @@
 mod defaults;
 mod document;
 mod golden;
+mod hostile;
 mod open_choices;
 mod round_trip;
 mod schema;
