@@ -160,25 +160,30 @@ fn read<T: DeserializeOwned>(raw: &str) -> std::result::Result<T, String> {
         let deserializer = &mut serde_json::Deserializer::from_str(raw);
         match serde_path_to_error::deserialize::<_, T>(deserializer) {
             Err(located) if located.path().iter().next().is_some() => {
-                format!(
-                    "member `{}`: {}",
-                    located.path(),
-                    strip_position(located.inner())
-                )
+                format!("member `{}`: {}", located.path(), problem(located.inner()))
             }
-            _ => strip_position(&error),
+            _ => problem(&error),
         }
     })
 }
 
-/// The position counts from the start of the parameters, which nobody can look up.
-fn strip_position(error: &serde_json::Error) -> String {
+/// What is wrong, without the position, which counts from the start of the parameters, where nobody
+/// can look it up; and without the text that is wrong, which may be a whole file, or the value of a
+/// variable.
+fn problem(error: &serde_json::Error) -> String {
     let text = error.to_string();
-    match text.rfind(" at line ") {
-        Some(end) => text[..end].to_owned(),
-        None => text,
+    let text = text.rfind(" at line ").map_or(&*text, |end| &text[..end]);
+    match (text.find(STRING), text.rfind("\", expected ")) {
+        (Some(start), Some(end)) if start + STRING.len() <= end => {
+            let kind = &text[..start + STRING.len() - 2];
+            format!("{kind}{}", &text[end + 1..])
+        }
+        _ => text.to_owned(),
     }
 }
+
+/// How the parser begins to quote a text.
+const STRING: &str = ": string \"";
 
 #[cfg(test)]
 mod tests {
@@ -208,6 +213,12 @@ mod tests {
                 .detail_text()
                 .starts_with("member `range.bytes.offset`: invalid value: integer `-1`"),
             "{error}"
+        );
+        let raw = r#"{"sandbox":"a","generation":"a \\"secret\\", expected by nobody"}"#;
+        let error = params::<ReadParams>(Some(raw)).expect_err("a text is no number");
+        assert_eq!(
+            error.detail_text(),
+            "member `generation`: invalid type: string, expected u64"
         );
         let error = params::<ReadParams>(None).expect_err("nothing is there");
         assert_eq!(error.detail_text(), "missing field `sandbox`");
