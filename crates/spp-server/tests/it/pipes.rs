@@ -1,5 +1,6 @@
 //! A provider as a process of its own, on real pipes.
 
+use std::os::fd::{AsFd, BorrowedFd};
 use std::process::Stdio;
 
 use sandbox_core::{AcquireSpec, Ctx, Provider, SandboxExt, SandboxId, process::ProcessSpec};
@@ -26,6 +27,18 @@ fn child() {
         let (reader, writer, flushed) = stdio().expect("the pipes").into_parts();
         // A stray print, such as a library makes: it must not reach the host.
         print_directly(b"stray print\n");
+        // So does whatever a provider starts; it names what it inherited on the way.
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "a child like any of a provider's"
+        )]
+        let status = std::process::Command::new("sh")
+            .args([
+                "-c",
+                "for each in /proc/$$/fd/*; do echo \"inherited $(readlink $each)\"; done",
+            ])
+            .status();
+        assert!(status.expect("sh starts").success());
         let ended = serve(Memory::whole(), reader, writer, ServeOptions::default()).await;
         (ended, flushed)
     });
@@ -58,6 +71,11 @@ async fn what_a_provider_prints_goes_to_its_log_and_it_ends_with_its_input() {
     let input = child.stdin.take().expect("piped");
     let output = child.stdout.take().expect("piped");
     let mut errors = child.stderr.take().expect("piped");
+    let name = |pipe: BorrowedFd<'_>| {
+        let inode = rustix::fs::fstat(pipe).expect("it is open").st_ino;
+        format!("pipe:[{inode}]")
+    };
+    let protocol = [name(input.as_fd()), name(output.as_fd())];
     let connection = Connection::open(output, input, ConnectOptions::default()).await;
     let connection = connection.expect("the handshake succeeds");
     // The test harness prints a line or two before the provider takes the pipe.
@@ -76,4 +94,12 @@ async fn what_a_provider_prints_goes_to_its_log_and_it_ends_with_its_input() {
     let mut log = String::new();
     errors.read_to_string(&mut log).await.expect("readable");
     assert!(log.contains("stray print"), "{log}");
+    let inherited: Vec<_> = log
+        .lines()
+        .filter_map(|line| line.strip_prefix("inherited "))
+        .collect();
+    assert!(inherited.contains(&"/dev/null"), "{inherited:?}");
+    for pipe in &protocol {
+        assert!(!inherited.contains(&&**pipe), "{pipe} of {inherited:?}");
+    }
 }
