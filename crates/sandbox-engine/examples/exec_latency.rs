@@ -4,6 +4,7 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use sandbox_core::Ctx;
@@ -22,8 +23,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     for _ in 0..ROUNDS {
         let begun = Instant::now();
         let spec = ProcessSpec::new(["/bin/true"]).timeout(Duration::from_secs(60));
-        let execution =
-            processes.exec(&Ctx::new(), ExecRequest::new(spec), File::open("/")?.into())?;
+        let execution = processes.exec(
+            &Ctx::new(),
+            ExecRequest::new(spec),
+            OwnedFd::from(File::open("/")?),
+        )?;
         execution.outcome.await?;
         ours.push(begun.elapsed());
 

@@ -6,7 +6,7 @@
 //!
 //! Not here: what a verb does (`file`, `process`), and where sandboxes come from (`provider`).
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use sandbox_core::file::{
@@ -60,6 +60,8 @@ pub struct Engine {
     roots: Arc<Roots>,
     files: Files,
     processes: Processes,
+    /// The root, once something was started in it: most commands are, and need not open it again.
+    start: OnceLock<Arc<OwnedFd>>,
     closed: watch::Sender<Option<Closed>>,
 }
 
@@ -73,6 +75,7 @@ impl Engine {
             files: Files::new(Arc::clone(&roots)),
             roots,
             processes,
+            start: OnceLock::new(),
             closed: watch::Sender::new(None),
         }
     }
@@ -100,16 +103,21 @@ impl Engine {
     }
 
     /// Opens the working directory of something that is to run.
-    async fn directory(&self, ctx: &Ctx, verb: Verb, path: &SandboxPath) -> Result<OwnedFd> {
+    async fn directory(&self, ctx: &Ctx, verb: Verb, path: &SandboxPath) -> Result<Arc<OwnedFd>> {
         if path.is_root() {
+            if let Some(root) = self.start.get() {
+                return Ok(Arc::clone(root));
+            }
             // The handle is there already; no disk is asked.
-            return self.roots.open_dir(verb, path);
+            let root = Arc::new(self.roots.open_dir(verb, path)?);
+            return Ok(Arc::clone(self.start.get_or_init(|| root)));
         }
         let (roots, path) = (Arc::clone(&self.roots), path.clone());
         call::blocking(ctx, verb, Interrupt::Abandon, move |_| {
             roots.open_dir(verb, &path)
         })
         .await
+        .map(Arc::new)
     }
 }
 

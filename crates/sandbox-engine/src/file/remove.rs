@@ -145,7 +145,11 @@ impl Removal<'_> {
     fn tree(&mut self, top: BorrowedFd<'_>, name: &OsStr) -> std::result::Result<(), Stop> {
         let name = CString::new(name.as_bytes()).map_err(|_| Errno::INVAL)?;
         let Some(first) = self.enter(top, name.clone())? else {
-            return self.unlink(top, &name, AtFlags::empty());
+            return match self.unlink(top, &name, AtFlags::empty()) {
+                // Somebody made it again as a directory after it had gone.
+                Err(Stop::Fault(Fault::Os(Errno::ISDIR))) => Err(Errno::NOTEMPTY.into()),
+                result => result,
+            };
         };
         let mut levels = vec![first];
         while let Some(level) = levels.last_mut() {
@@ -161,7 +165,12 @@ impl Removal<'_> {
                             levels[far].dir = None;
                         }
                     }
-                    None => self.unlink(dir.as_fd(), &name, AtFlags::empty())?,
+                    None => match self.unlink(dir.as_fd(), &name, AtFlags::empty()) {
+                        // Somebody made it again as a directory. It keeps this level from going,
+                        // which is then gone through once more.
+                        Err(Stop::Fault(Fault::Os(Errno::ISDIR))) => {}
+                        result => result?,
+                    },
                 }
                 continue;
             }

@@ -1,7 +1,7 @@
 //! The descriptors of a process: three for it, and what of them stays with us.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::pipe::PipeFlags;
@@ -24,10 +24,15 @@ pub(super) struct Ends {
 
 impl Ends {
     /// Opens a terminal, or pipes and (`has_input`) one for the input.
-    pub(super) fn open(verb: Verb, pty: Option<PtySize>, has_input: bool) -> Result<Self> {
+    pub(super) fn open(
+        verb: Verb,
+        pty: Option<PtySize>,
+        has_input: bool,
+        spare: &Spare,
+    ) -> Result<Self> {
         let opened = match pty {
             Some(size) => Ends::terminal(size),
-            None => Ends::pipes(has_input),
+            None => Ends::pipes(has_input, spare),
         };
         opened.map_err(|error| exhausted(verb, error))
     }
@@ -42,15 +47,14 @@ impl Ends {
         Ok([input, output.as_fd(), errors.as_fd()])
     }
 
-    fn pipes(has_input: bool) -> std::io::Result<Self> {
+    fn pipes(has_input: bool, spare: &Spare) -> std::io::Result<Self> {
         let (input_end, input) = if has_input {
             let (theirs, ours) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
             (Some(theirs), Some(pipe::Sender::from_owned_fd(ours)?))
         } else {
             (None, None)
         };
-        let (stdout, output) = output_pipe()?;
-        let (stderr, errors) = output_pipe()?;
+        let [(stdout, output), (stderr, errors)] = spare.take()?;
         Ok(Ends {
             input_end,
             output_ends: [output, errors],
@@ -81,8 +85,40 @@ fn exhausted(verb: Verb, error: std::io::Error) -> Error {
         .caused_by(error)
 }
 
+/// Our end of an output pipe, and the process's.
+type OutputPipe = (pipe::Receiver, OwnedFd);
+
+/// A pair of output pipes laid ready, because making them takes longer than anything else that is
+/// done between a request and its process.
+#[derive(Debug, Default)]
+pub(super) struct Spare(Mutex<Option<[OutputPipe; 2]>>);
+
+impl Spare {
+    fn take(&self) -> std::io::Result<[OutputPipe; 2]> {
+        match self.ready().take() {
+            Some(pipes) => Ok(pipes),
+            None => Ok([output_pipe()?, output_pipe()?]),
+        }
+    }
+
+    /// Lays a pair ready, if there is none. That none can be made now is said by whoever needs it.
+    pub(super) fn refill(&self) {
+        let mut ready = self.ready();
+        if ready.is_none()
+            && let (Ok(stdout), Ok(stderr)) = (output_pipe(), output_pipe())
+        {
+            *ready = Some([stdout, stderr]);
+        }
+    }
+
+    fn ready(&self) -> MutexGuard<'_, Option<[OutputPipe; 2]>> {
+        // Whole pipes are good whoever panicked.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// A pipe for output: our end, which does not block, and the process's, which does.
-fn output_pipe() -> std::io::Result<(pipe::Receiver, OwnedFd)> {
+fn output_pipe() -> std::io::Result<OutputPipe> {
     let (ours, theirs) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
     rustix::io::ioctl_fionbio(&ours, true)?;
     // What it is need not be asked of the kernel again.

@@ -45,6 +45,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 
 use self::budget::Budget;
+use self::ends::Spare;
 use self::environment::Environment;
 use self::table::Table;
 use crate::supervisor::{Pool, Privileges, RlimitSpec};
@@ -103,10 +104,11 @@ pub struct Processes {
     pool: Pool,
     settings: Settings,
     /// The variables for the next process; replaced as a whole.
-    environment: Mutex<Arc<Environment>>,
+    environment: Mutex<Environment>,
     table: Arc<Table>,
     budget: Arc<Budget>,
     slots: Arc<Semaphore>,
+    spare: Arc<Spare>,
 }
 
 impl Processes {
@@ -114,10 +116,11 @@ impl Processes {
     pub fn new(pool: Pool, settings: Settings) -> Self {
         Processes {
             pool,
-            environment: Mutex::new(Arc::new(settings.environment.clone())),
+            environment: Mutex::new(settings.environment.clone()),
             table: Arc::new(Table::new(settings.kept)),
             budget: Arc::new(Budget::new(settings.log_bytes)),
             slots: Arc::new(Semaphore::new(settings.concurrency)),
+            spare: Arc::default(),
             settings,
         }
     }

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use sandbox_core::process::{DRAIN, Descendants, ExitReport, Status, Survivor, Survivors, Usage};
 use sandbox_core::{Ctx, ErrorKind};
+use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -52,7 +53,9 @@ enum Reason {
 pub(super) struct Overseer {
     pub(super) running: Running,
     pub(super) orders: mpsc::UnboundedReceiver<Order>,
-    pub(super) pumps: JoinSet<()>,
+    pub(super) pumps: JoinSet<pipe::Receiver>,
+    /// Pipes that were read to their end.
+    pub(super) read: Vec<pipe::Receiver>,
     pub(super) flows: Vec<Arc<Flow>>,
     pub(super) ctx: Ctx,
     pub(super) grace: Duration,
@@ -100,6 +103,7 @@ impl Overseer {
             running,
             orders,
             pumps: JoinSet::new(),
+            read: Vec::new(),
             flows: Vec::new(),
             ctx,
             grace,
@@ -258,7 +262,7 @@ impl Overseer {
         while spent < DRAIN {
             tokio::select! {
                 // Nobody reads any more: every stream has ended.
-                ended = self.pumps.join_next() => drop(ended?),
+                ended = self.pumps.join_next() => self.read.extend(ended?.ok()),
                 event = self.running.event(None), if attentive => return event,
                 order = self.orders.recv(), if attentive && !self.abandoned => {
                     self.obey(order);

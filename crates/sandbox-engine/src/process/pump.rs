@@ -63,7 +63,7 @@ pub(super) fn nothing() -> ByteStream {
     Box::pin(futures_util::stream::empty())
 }
 
-/// Reads the pipe to its end.
+/// Reads the pipe to its end, and gives it back: closing it is nothing that an answer waits for.
 ///
 /// - `over`: called when the log is full and the policy wants the process ended
 pub(super) async fn pump(
@@ -72,7 +72,7 @@ pub(super) async fn pump(
     flow: Arc<Flow>,
     mut reader: Option<mpsc::Sender<Bytes>>,
     over: impl Fn() + Send,
-) {
+) -> pipe::Receiver {
     let mut buffer = BytesMut::new();
     let mut detached = flow.detached.subscribe();
     let mut told = false;
@@ -106,6 +106,7 @@ pub(super) async fn pump(
         }
     }
     log.end();
+    pipe
 }
 
 async fn wait_for_room(log: &Log) -> u64 {

@@ -17,7 +17,7 @@ use sandbox_core::{Ctx, Error, Result, Verb};
 use tokio::net::unix::pipe;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
-use super::ends::Ends;
+use super::ends::{Ends, Spare};
 use super::environment::Environment;
 use super::oversee::{Order, Overseer};
 use super::program::Program;
@@ -32,7 +32,7 @@ pub(super) struct Checked {
     pub(super) program: Program,
     pub(super) environment: Environment,
     pub(super) spec: ProcessSpec,
-    pub(super) directory: OwnedFd,
+    pub(super) directory: Arc<OwnedFd>,
 }
 
 /// Everything that the task of a run needs.
@@ -47,6 +47,7 @@ pub(super) struct Run {
     pub(super) ctx: Ctx,
     pub(super) table: Arc<Table>,
     pub(super) pool: Pool,
+    pub(super) spare: Arc<Spare>,
     pub(super) timeout: Option<Duration>,
     pub(super) limits: Vec<RlimitSpec>,
     pub(super) privileges: Privileges,
@@ -112,6 +113,7 @@ impl Run {
             orders,
             ctx,
             table,
+            spare,
             timeout,
             permit,
             ..
@@ -203,6 +205,10 @@ impl Run {
         }
         table.ended(&process.id);
         logs.iter().for_each(|log| log.finish());
+        // Whoever waits for the answer comes first; what is tidied up and laid ready is not theirs.
+        tokio::task::yield_now().await;
+        drop(overseer);
+        spare.refill();
         None
     }
 

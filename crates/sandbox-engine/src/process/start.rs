@@ -31,19 +31,24 @@ impl Processes {
     /// # Errors
     ///
     /// Those that are seen at once; a program that cannot be started fails the outcome.
-    pub fn exec(&self, ctx: &Ctx, request: ExecRequest, directory: OwnedFd) -> Result<Execution> {
+    pub fn exec(
+        &self,
+        ctx: &Ctx,
+        request: ExecRequest,
+        directory: impl Into<Arc<OwnedFd>>,
+    ) -> Result<Execution> {
         let verb = Verb::Exec;
         if request.track.is_some() {
             return Err(Error::refused(verb, ErrorKind::Unsupported)
                 .detail("changes are not tracked here; leave `track` out"));
         }
-        let checked = self.check(verb, ctx, request.process, directory)?;
+        let checked = self.check(verb, ctx, request.process, directory.into())?;
         let id = match request.id {
             Some(id) => id,
             None => drawn()?,
         };
         let has_input = !matches!(request.stdin, Stdin::Null) || checked.spec.pty.is_some();
-        let ends = Ends::open(verb, checked.spec.pty, has_input)?;
+        let ends = Ends::open(verb, checked.spec.pty, has_input, &self.spare)?;
         let (stdout, out) = deliver(request.delivery);
         let (stderr, err) = match checked.spec.pty {
             None => deliver(request.delivery),
@@ -81,15 +86,15 @@ impl Processes {
         &self,
         ctx: &Ctx,
         request: SpawnRequest,
-        directory: OwnedFd,
+        directory: impl Into<Arc<OwnedFd>>,
     ) -> Result<SpawnReceipt> {
         let verb = Verb::Spawn;
         if let Some(receipt) = self.repeated(&request).await? {
             return Ok(receipt);
         }
-        let checked = self.check(verb, ctx, request.process.clone(), directory)?;
+        let checked = self.check(verb, ctx, request.process.clone(), directory.into())?;
         let has_input = request.stdin == SpawnStdin::Open || checked.spec.pty.is_some();
-        let ends = Ends::open(verb, checked.spec.pty, has_input)?;
+        let ends = Ends::open(verb, checked.spec.pty, has_input, &self.spare)?;
         let id = request.id.clone();
         // Its life is not the call's: only orders end it.
         let run = self.admit(&Ctx::new(), checked, ends, &id, Some(request))?;
@@ -129,7 +134,7 @@ impl Processes {
         verb: Verb,
         ctx: &Ctx,
         spec: ProcessSpec,
-        directory: OwnedFd,
+        directory: Arc<OwnedFd>,
     ) -> Result<Checked> {
         if ctx.cancel().is_cancelled() {
             return Err(Error::refused(verb, ErrorKind::Cancelled));
@@ -137,7 +142,7 @@ impl Processes {
         if ctx.remaining().is_some_and(|left| left.is_zero()) {
             return Err(Error::refused(verb, ErrorKind::DeadlineExceeded));
         }
-        let mut environment = Environment::clone(&self.environment());
+        let mut environment = self.environment();
         environment.change(verb, &spec.env)?;
         if spec.pty.is_some() {
             environment.name_terminal();
@@ -152,13 +157,11 @@ impl Processes {
         })
     }
 
-    fn environment(&self) -> Arc<Environment> {
-        Arc::clone(
-            &self
-                .environment
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner),
-        )
+    fn environment(&self) -> Environment {
+        self.environment
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// Gives everything that is started from now on these variables.
@@ -166,7 +169,7 @@ impl Processes {
         *self
             .environment
             .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Arc::new(environment);
+            .unwrap_or_else(PoisonError::into_inner) = environment;
     }
 
     /// Takes a slot and a place in the table.
@@ -225,6 +228,7 @@ impl Processes {
             ctx: ctx.clone(),
             table: Arc::clone(&self.table),
             pool: self.pool.clone(),
+            spare: Arc::clone(&self.spare),
             timeout,
             limits: self.settings.limits.clone(),
             privileges: self.settings.privileges,
