@@ -470,13 +470,13 @@ fn fail(life: &Life, connection: &Connection, what: &str, words: &StderrTail) ->
 
 /// The end of its input was said: waits, asks, and at last makes sure.
 async fn finish(life: &mut Life, timing: Timing) {
-    for signal in [Signal::TERM, Signal::KILL] {
+    for (name, signal) in [("SIGTERM", Signal::TERM), ("SIGKILL", Signal::KILL)] {
         if timeout(timing.grace, life.wait()).await.is_ok() {
             return;
         }
         tracing::warn!(
             provider = %life.provider,
-            "the provider did not end within {:?}; sending {signal:?}", timing.grace
+            "the provider did not end within {:?}; sending {name}", timing.grace
         );
         life.signal(signal);
     }

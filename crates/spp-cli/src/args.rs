@@ -217,25 +217,22 @@ fn mode(text: &str) -> Result<u32, String> {
 pub(crate) fn variable(text: &OsString) -> Result<EnvChange, String> {
     use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
     let bytes = text.as_bytes();
-    let change = match bytes.iter().position(|&byte| byte == b'=') {
-        Some(equals) => EnvChange::set(&bytes[..equals], &bytes[equals + 1..]),
-        None => match std::env::var_os(text) {
-            Some(value) => EnvChange::set(bytes, value.into_vec()),
-            None => {
-                return Err(format!(
-                    "`{}` is not set here; write --env {0}=VALUE",
-                    text.display()
-                ));
-            }
-        },
+    let (name, value) = match bytes.iter().position(|&byte| byte == b'=') {
+        Some(equals) => (&bytes[..equals], Some(bytes[equals + 1..].to_vec())),
+        None => (bytes, std::env::var_os(text).map(OsString::into_vec)),
     };
-    if change.is_valid() {
-        Ok(change)
-    } else {
-        Err(format!(
+    if !EnvChange::remove(name).is_valid() {
+        return Err(format!(
             "`{}` names no variable; write --env NAME=VALUE",
             text.display()
-        ))
+        ));
+    }
+    match value {
+        Some(value) => Ok(EnvChange::set(name, value)),
+        None => Err(format!(
+            "`{}` is not set here; write --env {0}=VALUE",
+            text.display()
+        )),
     }
 }
 

@@ -8,17 +8,18 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use sandbox_core::process::ProcessSpec;
-use sandbox_core::{Ctx, Disposition, Error, ErrorKind, SandboxExt as _};
+use sandbox_core::{Cancel, Ctx, Disposition, Error, ErrorKind, SandboxExt as _};
 use sandbox_host::config::Config;
 use sandbox_host::{Host, OpenError, OpenRequest, SearchPath};
 use serde_json::{Value, json};
 
 use crate::args::Global;
 use crate::failure::{Failure, Result, shown};
-use crate::session::{config, directory};
+use crate::session::{Done, config, directory, interruptible, shut_down};
+use crate::signals::Signals;
 use crate::{output, report};
 
-/// Longest that one location may take altogether.
+/// Longest that all locations together may take; they are looked at side by side.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Looks at every location, and returns 1 if the one in use does not work.
@@ -30,18 +31,26 @@ pub(crate) async fn doctor(global: &Global) -> Result<u8> {
     names.push(config.location().name.clone());
     names.sort();
     names.dedup();
+    let mut signals = Signals::listen()?;
+    let cancel = Cancel::new();
+    let ctx = Ctx::new().with_timeout(LIMIT).with_cancel(cancel.clone());
     let host = Host::new(config.clone(), search);
-    let checks = join_all(names.iter().map(|name| check(&host, name))).await;
-    host.shutdown().await;
+    let checks = join_all(names.iter().map(|name| check(&host, &ctx, name)));
+    let checks = interruptible(checks, &cancel, &mut signals).await;
+    shut_down(&host, &mut signals).await;
+    let checks = match checks {
+        Done::Whole(checks) => checks,
+        Done::Interrupted(arrived, _) => return Ok(arrived.code()),
+    };
     let works = checks
         .iter()
         .any(|check| check.name == config.location().name && check.problem.is_none());
-    if global.json {
-        report::print(&describe(&config, &checks))?;
+    let said = if global.json {
+        report::line(&describe(&config, &checks))
     } else {
-        output::print(shown(&text(&config, &checks)).as_bytes())?;
-    }
-    Ok(u8::from(!works))
+        shown(&text(&config, &checks))
+    };
+    output::print(said, &mut signals, u8::from(!works)).await
 }
 
 /// What was found out about a location.
@@ -54,7 +63,7 @@ struct Check {
     problem: Option<Failure>,
 }
 
-async fn check(host: &Host, name: &str) -> Check {
+async fn check(host: &Host, ctx: &Ctx, name: &str) -> Check {
     let start = Instant::now();
     let mut check = Check {
         name: name.to_owned(),
@@ -63,8 +72,7 @@ async fn check(host: &Host, name: &str) -> Check {
         notes: Vec::new(),
         problem: None,
     };
-    let ctx = Ctx::new().with_timeout(LIMIT);
-    check.problem = try_out(host, &ctx, &mut check).await.err();
+    check.problem = try_out(host, ctx, &mut check).await.err();
     check.took = start.elapsed();
     check
 }
@@ -73,7 +81,12 @@ async fn try_out(host: &Host, ctx: &Ctx, check: &mut Check) -> Result<()> {
     let empty = tempfile::Builder::new()
         .prefix("spp-doctor-")
         .tempdir()
-        .map_err(|error| Failure::io("make an empty directory to try in", error))?;
+        .map_err(|error| {
+            Failure::io(
+                "make an empty directory to try in; set TMPDIR to a directory that you may write to",
+                error,
+            )
+        })?;
     let info = host.provider(ctx, &check.name).await?.info();
     check.provider = Some((info.name.clone(), info.version.clone()));
     let request = OpenRequest {

@@ -1,10 +1,11 @@
 //! How `spp` says that it failed: one sentence, its causes, and an exit status.
 
 use std::error::Error as StdError;
+use std::ffi::OsString;
 use std::fmt;
 use std::io::{IsTerminal as _, Write as _};
 
-use sandbox_core::{Effect, Error};
+use sandbox_core::{Effect, Error, ErrorKind, Verb};
 use sandbox_host::OpenError;
 use sandbox_host::error::visible;
 use serde_json::json;
@@ -48,6 +49,28 @@ impl Failure {
         self
     }
 
+    /// Gives a failure of `verb` to start `command` the exit status that shells give it, and any other
+    /// the status of a failure of `spp` itself.
+    pub(crate) fn of_start(self, verb: Verb, command: &[OsString]) -> Self {
+        let program = command.first().map(|program| program.to_string_lossy());
+        let code = match self.verb() {
+            Some(error) if error.verb() == verb && Some(error.subject()) == program.as_deref() => {
+                match error.kind() {
+                    ErrorKind::NotFound => 127,
+                    ErrorKind::SpawnFailed
+                    | ErrorKind::PermissionDenied
+                    | ErrorKind::NotAFile
+                    | ErrorKind::NotADirectory
+                    | ErrorKind::OutsideRoot
+                    | ErrorKind::TooLarge => 126,
+                    _ => OWN_FAILURE,
+                }
+            }
+            _ => OWN_FAILURE,
+        };
+        self.code(code)
+    }
+
     /// The exit status, or `default` if none was set.
     pub(crate) fn code_or(&self, default: u8) -> u8 {
         self.code.unwrap_or(default)
@@ -80,7 +103,7 @@ impl Failure {
 
     /// Says it on standard error.
     pub(crate) fn say(&self) {
-        let mut text = format!("{}{}\n", prefix(), self.error);
+        let mut text = format!("{}\n", self.error);
         for cause in self.causes() {
             text.push_str(&format!("  caused by: {cause}\n"));
         }
@@ -89,7 +112,7 @@ impl Failure {
         {
             text.push_str("  whether it had any effect is not known; look before doing it again\n");
         }
-        write_stderr(&text);
+        tell(&text);
     }
 
     /// Says it as a JSON object.
@@ -174,7 +197,7 @@ impl StdError for Io {
 
 /// Says something that is no failure, on standard error.
 pub(crate) fn note(sentence: impl fmt::Display) {
-    write_stderr(&format!("{}{sentence}\n", prefix()));
+    tell(&format!("{sentence}\n"));
 }
 
 /// `spp: `, in colour on a terminal unless `NO_COLOR` is set.
@@ -194,7 +217,8 @@ pub(crate) fn shown(text: &str) -> String {
     lines.join("\n")
 }
 
-fn write_stderr(text: &str) {
+fn tell(text: &str) {
+    let text = format!("{}{}", prefix(), shown(text));
     // Nobody is left to be told that standard error is closed.
-    let _ = std::io::stderr().write_all(shown(text).as_bytes());
+    let _ = std::io::stderr().write_all(text.as_bytes());
 }

@@ -30,6 +30,7 @@ mod signals;
 mod terminal;
 mod write;
 
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -48,7 +49,7 @@ fn main() -> ExitCode {
         Err(failure) => {
             if cli.global.json {
                 // With nowhere to print to, the sentence on standard error is what is left.
-                let _ = report::print(&failure.json());
+                let _ = output::print_last(report::line(&failure.json()).as_bytes());
             }
             failure.say();
             failure.code_or(default_code(&cli.command))
@@ -87,16 +88,29 @@ fn default_code(command: &Command) -> u8 {
 
 /// Shows help, or says what is wrong with the command line.
 fn usage(error: &clap::Error) -> ExitCode {
-    // A closed standard output is no reason to fail.
-    let _ = error.print();
+    let printed = error.print();
     if !error.use_stderr() {
-        return ExitCode::SUCCESS;
+        return match printed {
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+                Failure::io("write standard output", error).say();
+                ExitCode::FAILURE
+            }
+            _ => ExitCode::SUCCESS,
+        };
     }
-    // The command line could not be understood, so the name of the command is looked for in it.
-    let passes_status_on = std::env::args_os()
-        .skip(1)
-        .take_while(|argument| argument != "--")
-        .any(|argument| argument == "run" || argument == "shell");
+    // The command line could not be understood, so what it says is looked for in its words.
+    let has = |wanted: &[&str]| {
+        std::env::args_os()
+            .skip(1)
+            .take_while(|argument| argument != "--")
+            .any(|argument| wanted.iter().any(|wanted| argument == *wanted))
+    };
+    if has(&["--json"]) {
+        let text = error.render().to_string();
+        let sentence = text.trim_start_matches("error: ").trim_end();
+        let _ = output::print_last(report::line(&Failure::new(sentence).json()).as_bytes());
+    }
+    let passes_status_on = has(&["run", "shell"]);
     ExitCode::from(if passes_status_on { OWN_FAILURE } else { 2 })
 }
 

@@ -12,6 +12,9 @@ use rustix::fd::BorrowedFd;
 use sandbox_core::ByteStream;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::failure::{Failure, Result};
+use crate::signals::Signals;
+
 /// Chunks under way to a thread.
 const QUEUE: usize = 2;
 
@@ -85,7 +88,7 @@ impl Sink {
     /// # Errors
     ///
     /// [`Broken`], once an earlier chunk could not be written.
-    pub(crate) async fn write(&mut self, chunk: Bytes) -> Result<(), Broken> {
+    pub(crate) async fn write(&mut self, chunk: Bytes) -> std::result::Result<(), Broken> {
         match self.queue.send(chunk).await {
             Ok(()) => Ok(()),
             Err(_) => Err(broken(&mut self.end).await),
@@ -97,7 +100,7 @@ impl Sink {
     /// # Errors
     ///
     /// [`Broken`].
-    pub(crate) async fn finish(mut self) -> Result<(), Broken> {
+    pub(crate) async fn finish(mut self) -> std::result::Result<(), Broken> {
         drop(self.queue);
         match (&mut self.end).await {
             Ok(Ok(())) => Ok(()),
@@ -112,7 +115,7 @@ impl Sink {
 /// # Errors
 ///
 /// [`Broken`]. The rest of the stream is dropped then.
-pub(crate) async fn copy(mut from: ByteStream, target: Target) -> Result<(), Broken> {
+pub(crate) async fn copy(mut from: ByteStream, target: Target) -> std::result::Result<(), Broken> {
     let mut sink = Sink::open(target).map_err(Broken::Failed)?;
     while let Some(chunk) = from.next().await {
         sink.write(chunk.map_err(Broken::Stream)?).await?;
@@ -153,17 +156,37 @@ fn write_all(descriptor: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes something short on standard output, from the command itself. A reader that left is no
-/// failure.
+/// Writes what a command of `spp` itself has to say on standard output, and returns `code`: the exit
+/// status. A reader that left is no failure; a signal that comes while nobody reads gives its own
+/// status.
 ///
 /// # Errors
 ///
 /// Any other failure to write.
-pub(crate) fn print(bytes: &[u8]) -> crate::failure::Result<()> {
-    match write_all(rustix::stdio::stdout(), bytes) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(crate::failure::Failure::io("write standard output", error))
-        }
+pub(crate) async fn print(text: impl Into<Bytes>, signals: &mut Signals, code: u8) -> Result<u8> {
+    let writing = async {
+        let mut sink = Sink::open(Target::Stdout).map_err(Broken::Failed)?;
+        sink.write(text.into()).await?;
+        sink.finish().await
+    };
+    tokio::select! {
+        written = writing => match written {
+            Ok(()) | Err(Broken::Closed) => Ok(code),
+            Err(Broken::Failed(error)) => Err(Failure::io("write standard output", error)),
+            Err(Broken::Stream(error)) => Err(error.into()),
+        },
+        arrived = signals.next() => Ok(arrived.code()),
+    }
+}
+
+/// As [`print`], where nothing runs that could look at signals.
+///
+/// # Errors
+///
+/// Failures to write; a reader that left is none.
+pub(crate) fn print_last(text: &[u8]) -> Result<()> {
+    match write_all(rustix::stdio::stdout(), text).map_err(classify) {
+        Err(Broken::Failed(error)) => Err(Failure::io("write standard output", error)),
         _ => Ok(()),
     }
 }

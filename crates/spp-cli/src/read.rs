@@ -1,18 +1,18 @@
 //! `spp read`: a file, or a part of it, as it is.
 
-use sandbox_core::Ctx;
 use sandbox_core::file::{Encoding, FileContent, MAX_FILE_BYTES, Newline, Range, ReadRequest};
+use sandbox_core::{Ctx, Sandbox};
 use serde_json::json;
 
 use crate::args::{Global, Read};
 use crate::failure::Result;
-use crate::session::Session;
+use crate::session::once;
+use crate::signals::Signals;
 use crate::{output, report};
 
 /// Reads it, and returns the exit status.
 pub(crate) async fn read(global: &Global, args: &Read) -> Result<u8> {
-    let ctx = Ctx::new();
-    let session = Session::open(global, &ctx).await?;
+    let mut signals = Signals::listen()?;
     let request = ReadRequest {
         path: args.path.clone(),
         range: match (args.lines, args.bytes) {
@@ -22,20 +22,22 @@ pub(crate) async fn read(global: &Global, args: &Read) -> Result<u8> {
         },
         max: MAX_FILE_BYTES,
     };
-    let content = session.sandbox().read(&ctx, request).await;
-    session.close().await;
-    let content = content?;
-    if global.json {
-        report::print(&describe(args, &content))?;
+    let verb = async |sandbox: &dyn Sandbox, ctx: &Ctx| sandbox.read(ctx, request).await;
+    let content = match once(global, &mut signals, verb).await? {
+        Ok(content) => content,
+        Err(arrived) => return Ok(arrived.code()),
+    };
+    let text = if global.json {
+        report::line(&describe(args, &content)).into()
     } else {
-        output::print(&content.bytes)?;
-    }
-    Ok(0)
+        content.bytes
+    };
+    output::print(text, &mut signals, 0).await
 }
 
 fn describe(args: &Read, content: &FileContent) -> serde_json::Value {
     json!({
-        "path": args.path.to_string(),
+        "path": report::path(&args.path),
         "content": report::bytes(&content.bytes),
         "offset": content.offset,
         "total_bytes": content.total_bytes,

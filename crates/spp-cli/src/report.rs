@@ -5,20 +5,13 @@
 
 use std::time::Duration;
 
+use sandbox_core::SandboxPath;
 use sandbox_core::process::{ExitReport, Outcome, Output, Status, Survivors};
 use serde_json::{Value, json};
 
-use crate::failure::Result;
-
-/// Prints one JSON object and a newline.
-///
-/// # Errors
-///
-/// Failures to write; a reader that left is none.
-pub(crate) fn print(value: &Value) -> Result<()> {
-    let mut text = value.to_string();
-    text.push('\n');
-    crate::output::print(text.as_bytes())
+/// One JSON object and a newline.
+pub(crate) fn line(value: &Value) -> String {
+    format!("{value}\n")
 }
 
 /// A finished run.
@@ -84,6 +77,14 @@ pub(crate) fn bytes(bytes: &[u8]) -> Value {
     match std::str::from_utf8(bytes) {
         Ok(text) => json!({ "text": text }),
         Err(_) => json!({ "base64": base64_simd::STANDARD.encode_to_string(bytes) }),
+    }
+}
+
+/// A path as a string, or as an object with `base64` where it is not UTF-8.
+pub(crate) fn path(path: &SandboxPath) -> Value {
+    match std::str::from_utf8(path.as_bytes()) {
+        Ok(text) => text.into(),
+        Err(_) => bytes(path.as_bytes()),
     }
 }
 

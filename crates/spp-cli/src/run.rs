@@ -7,6 +7,7 @@
 //! **Invariant:** however a run ends, nothing that it started is left when `spp` exits, except what the
 //! outcome names.
 
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
@@ -17,15 +18,15 @@ use sandbox_core::process::{
     Delivery, ExecRequest, Execution, Outcome, ProcStopRequest, ProcessSpec, Status, Stop,
 };
 use sandbox_core::{
-    Cancel, Capability, Ctx, EnvChange, Error, ErrorKind, ProcId, Sandbox, SandboxPath, Verb,
+    Cancel, Capability, Ctx, EnvChange, ErrorKind, ProcId, Sandbox, SandboxPath, Verb,
 };
 use sandbox_host::id::draw_process;
 use tokio::time::{Instant, sleep_until};
 
 use crate::args::{Global, Run, variable};
-use crate::failure::{Failure, OWN_FAILURE, Result, note};
+use crate::failure::{Failure, Result, note};
 use crate::input;
-use crate::output::{Broken, Target, copy};
+use crate::output::{Broken, Target, copy, print};
 use crate::report;
 use crate::session::Session;
 use crate::signals::{Arrived, Signals};
@@ -43,28 +44,28 @@ pub(crate) async fn run(global: &Global, args: &Run) -> Result<u8> {
     let mut signals = Signals::listen()?;
     let cancel = Cancel::new();
     let ctx = Ctx::new().with_cancel(cancel.clone());
-    let session = tokio::select! {
-        session = Session::open(global, &ctx) => session?,
-        // Nothing runs yet: the provider sees the end of its input and ends.
-        arrived = signals.next() => return Ok(arrived.code()),
+    let session = match Session::open(global, &ctx, &cancel, &mut signals).await? {
+        Ok(session) => session,
+        Err(arrived) => return Ok(arrived.code()),
     };
     let run = Running {
         sandbox: Arc::clone(session.sandbox()),
         cancel,
         ctx,
         timeout: args.timeout,
+        abandoned: Cell::new(false),
     };
     let result = if global.json {
         run.whole(process, &mut signals).await
     } else {
         run.live(process, &mut signals).await
     };
-    // Whoever asks once more does not want to wait for an orderly end either.
-    tokio::select! {
-        () = session.close() => {}
-        _ = signals.next() => {}
+    if run.abandoned.get() {
+        session.kill().await;
+    } else {
+        session.close(&mut signals).await;
     }
-    result.map_err(|failure| explain(failure, args))
+    result.map_err(|failure| failure.of_start(Verb::Exec, &args.command))
 }
 
 fn process(args: &Run) -> Result<ProcessSpec> {
@@ -87,6 +88,8 @@ struct Running {
     cancel: Cancel,
     ctx: Ctx,
     timeout: Option<Duration>,
+    /// Whether somebody asked once more when all was done that could be: then nothing is waited for.
+    abandoned: Cell<bool>,
 }
 
 impl Running {
@@ -164,8 +167,8 @@ impl Running {
         };
         match settle(outcome, watch.arrived)? {
             Ok(outcome) => {
-                report::print(&report::outcome(&outcome))?;
-                Ok(exit_code(&outcome, watch.arrived))
+                let code = exit_code(&outcome, watch.arrived);
+                print(report::line(&report::outcome(&outcome)), signals, code).await
             }
             Err(code) => Ok(code),
         }
@@ -255,7 +258,7 @@ struct Watch<'r> {
     /// Whether output is no longer waited for.
     gave_up: bool,
     /// The signal after which nothing is waited for any more: one that came when all was done that
-    /// could be. The provider then ends everything when it sees the end of its input.
+    /// could be.
     abandoned: Option<Arrived>,
 }
 
@@ -290,6 +293,7 @@ impl<'r> Watch<'r> {
     fn take(&mut self, arrived: Arrived) {
         if self.gave_up {
             self.abandoned = Some(arrived);
+            self.run.abandoned.set(true);
             return;
         }
         let first = self.arrived.is_none();
@@ -330,11 +334,13 @@ impl<'r> Watch<'r> {
         });
     }
 
-    /// Ends the command and everything it started.
+    /// Ends the command and everything it started. Doing it again, however often, changes nothing.
     fn end(&mut self) {
-        self.run.cancel.cancel();
-        self.ended = true;
-        self.deadline = Some(Instant::now() + LAST_OUTPUT);
+        if !self.ended {
+            self.run.cancel.cancel();
+            self.ended = true;
+            self.deadline = Some(Instant::now() + LAST_OUTPUT);
+        }
     }
 }
 
@@ -342,34 +348,5 @@ async fn sleep(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => sleep_until(deadline).await,
         None => std::future::pending().await,
-    }
-}
-
-/// Gives a failure to start the exit status that shells give it.
-fn explain(failure: Failure, args: &Run) -> Failure {
-    let code = failure
-        .verb()
-        .map_or(OWN_FAILURE, |error| start_code(error, args));
-    failure.code(code)
-}
-
-fn start_code(error: &Error, args: &Run) -> u8 {
-    let program = args
-        .command
-        .first()
-        .map(|program| program.to_string_lossy())
-        .unwrap_or_default();
-    if error.verb() != Verb::Exec || error.subject() != program {
-        return OWN_FAILURE;
-    }
-    match error.kind() {
-        ErrorKind::NotFound => 127,
-        ErrorKind::SpawnFailed
-        | ErrorKind::PermissionDenied
-        | ErrorKind::NotAFile
-        | ErrorKind::NotADirectory
-        | ErrorKind::OutsideRoot
-        | ErrorKind::TooLarge => 126,
-        _ => OWN_FAILURE,
     }
 }

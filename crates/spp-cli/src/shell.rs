@@ -11,13 +11,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use rustix::process::Signal;
 use sandbox_core::process::{
     BeyondLog, ExitReport, MAX_PROC_READ_BYTES, OutputStream, ProcReadRequest, ProcStatus,
     ProcStdinRequest, ProcStopRequest, ProcessSpec, SpawnRequest, SpawnStdin, Status, Stop,
 };
-use sandbox_core::{Ctx, Descriptor, EnvChange, ErrorKind, ProcId, Sandbox, SandboxPath, Verb};
+use sandbox_core::{
+    Cancel, Ctx, Descriptor, EnvChange, ErrorKind, ProcId, Sandbox, SandboxPath, Verb,
+};
 use sandbox_host::id::draw_process;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::args::{Global, Shell};
@@ -36,6 +39,8 @@ const WAIT: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(20);
 /// How long the shell may take to end when `spp` is asked to.
 const GRACE: Duration = Duration::from_secs(1);
+/// How long the last output of a shell that was ended may take to be shown.
+const LAST_OUTPUT: Duration = Duration::from_secs(2);
 
 /// Runs it, and returns the exit status.
 pub(crate) async fn shell(global: &Global, args: &Shell) -> Result<u8> {
@@ -47,15 +52,20 @@ pub(crate) async fn shell(global: &Global, args: &Shell) -> Result<u8> {
     // Before anything is opened: without a terminal nothing is to happen.
     let raw = Raw::enter()?;
     let mut signals = Signals::listen()?;
-    let ctx = Ctx::new();
-    let session = tokio::select! {
-        session = Session::open(global, &ctx) => session?,
-        arrived = signals.next() => return Ok(arrived.code()),
+    let cancel = Cancel::new();
+    let ctx = Ctx::new().with_cancel(cancel.clone());
+    let session = match Session::open(global, &ctx, &cancel, &mut signals).await? {
+        Ok(session) => session,
+        Err(arrived) => return Ok(arrived.code()),
     };
-    let result = attach(session.sandbox(), args, &mut signals).await;
-    session.close().await;
+    let result = attach(session.sandbox(), args, &raw, &mut signals).await;
+    session.close(&mut signals).await;
     drop(raw);
-    let (report, arrived) = result?;
+    let (report, arrived) = match result {
+        Ok(Ended::Reported(report, arrived)) => (report, arrived),
+        Ok(Ended::GivenUp(arrived)) => return Ok(arrived.code()),
+        Err(failure) => return Err(failure.of_start(Verb::Spawn, &args.command)),
+    };
     match report.status {
         Status::Cancelled => Ok(arrived.map_or(report.status.shell_code(), Arrived::code)),
         Status::Exited(_) | Status::Signalled { .. } => Ok(report.status.shell_code()),
@@ -66,16 +76,29 @@ pub(crate) async fn shell(global: &Global, args: &Shell) -> Result<u8> {
     }
 }
 
+/// How a shell ended.
+enum Ended {
+    /// By itself, or because it was asked to, by this signal.
+    Reported(ExitReport, Option<Arrived>),
+    /// This signal came, and what was shown last could not be brought to its end.
+    GivenUp(Arrived),
+}
+
 async fn attach(
     sandbox: &Arc<dyn Sandbox>,
     args: &Shell,
+    raw: &Raw,
     signals: &mut Signals,
-) -> Result<(ExitReport, Option<Arrived>)> {
+) -> Result<Ended> {
     let ctx = Ctx::new();
     let id = draw_process(Verb::Spawn)?;
     // Before the size is taken, so that no change is missed.
-    let mut resized = signal(SignalKind::window_change())
-        .map_err(|error| Failure::io("listen for signals", error))?;
+    let listen = |kind| signal(kind).map_err(|error| Failure::io("listen for signals", error));
+    let mut events = Events {
+        resized: listen(SignalKind::window_change())?,
+        continued: listen(SignalKind::from_raw(Signal::CONT.as_raw()))?,
+        signals,
+    };
     let request = SpawnRequest {
         stdin: SpawnStdin::Open,
         ..SpawnRequest::new(id.clone(), process(&sandbox.descriptor(), args)?)
@@ -89,41 +112,62 @@ async fn attach(
     };
     let mut arrived = None;
     // Side by side: a shell that waits for its output to be read takes no keys meanwhile.
-    let report = tokio::select! {
-        report = show(sandbox, &id) => report?,
-        failure = drive(&mut keys, &mut resized, signals, &mut arrived) => return Err(failure),
-    };
-    Ok((report, arrived))
+    tokio::select! {
+        report = show(sandbox, &id) => Ok(Ended::Reported(report?, arrived)),
+        left = drive(&mut keys, raw, &mut events, &mut arrived) => left.map(Ended::GivenUp),
+    }
 }
 
-/// Passes on what comes from the caller's side, until that fails.
+/// Passes on what comes from the caller's side, until that fails or a signal was not heeded in time.
 async fn drive(
     keys: &mut Keys,
-    resized: &mut Signal,
-    signals: &mut Signals,
+    raw: &Raw,
+    events: &mut Events<'_>,
     arrived: &mut Option<Arrived>,
-) -> Failure {
+) -> Result<Arrived> {
     loop {
         let step = tokio::select! {
             step = keys.next() => step,
-            _ = resized.recv() => Step::Resize,
-            signal = signals.next() => Step::Signal(signal),
+            step = events.next() => step,
         };
-        let done = match step {
-            Step::Keys(bytes) => keys.send(bytes).await,
-            Step::Resize => keys.resize().await,
-            Step::Gone => {
-                stop(&keys.sandbox, &keys.id).await;
-                Ok(())
+        match step {
+            Step::Keys(bytes) => keys.send(bytes).await?,
+            Step::Resize => keys.resize().await?,
+            Step::Continued => {
+                raw.again();
+                keys.resize().await?;
             }
+            Step::Gone => stop(&keys.sandbox, &keys.id).await,
             Step::Signal(signal) => {
-                arrived.get_or_insert(signal);
-                stop(&keys.sandbox, &keys.id).await;
-                Ok(())
+                *arrived = Some(signal);
+                let stopped = async {
+                    stop(&keys.sandbox, &keys.id).await;
+                    // The end is about to be shown, if the screen can show anything.
+                    tokio::time::sleep(LAST_OUTPUT).await;
+                };
+                tokio::select! {
+                    () = stopped => {}
+                    _ = events.signals.next() => {}
+                }
+                return Ok(signal);
             }
-        };
-        if let Err(failure) = done {
-            return failure;
+        }
+    }
+}
+
+/// What happens around the caller's terminal, other than keys.
+struct Events<'s> {
+    resized: tokio::signal::unix::Signal,
+    continued: tokio::signal::unix::Signal,
+    signals: &'s mut Signals,
+}
+
+impl Events<'_> {
+    async fn next(&mut self) -> Step {
+        tokio::select! {
+            _ = self.resized.recv() => Step::Resize,
+            _ = self.continued.recv() => Step::Continued,
+            signal = self.signals.next() => Step::Signal(signal),
         }
     }
 }
@@ -131,6 +175,8 @@ async fn drive(
 enum Step {
     Keys(Bytes),
     Resize,
+    /// This program was stopped, and goes on.
+    Continued,
     /// Nobody types any more.
     Gone,
     Signal(Arrived),

@@ -9,6 +9,7 @@ use crate::failure::{Failure, Result};
 /// The terminal in raw mode: every key goes through as it is. Dropping this restores it.
 pub(crate) struct Raw {
     saved: Termios,
+    raw: Termios,
 }
 
 impl Raw {
@@ -28,14 +29,22 @@ impl Raw {
         let mut raw = saved.clone();
         raw.make_raw();
         tcsetattr(input(), OptionalActions::Drain, &raw).map_err(failed)?;
-        Ok(Self { saved })
+        Ok(Self { saved, raw })
+    }
+
+    /// Switches to raw mode again. A shell that stopped this program and continued it has set the
+    /// terminal up for itself meanwhile.
+    pub(crate) fn again(&self) {
+        // The terminal may be gone, which the reader of its keys notices.
+        let _ = tcsetattr(input(), OptionalActions::Now, &self.raw);
     }
 }
 
 impl Drop for Raw {
     fn drop(&mut self) {
-        // The terminal may be gone, and then there is nothing to restore.
-        let _ = tcsetattr(input(), OptionalActions::Drain, &self.saved);
+        // Without waiting for the screen, which may stand still. The terminal may be gone, and then there
+        // is nothing to restore.
+        let _ = tcsetattr(input(), OptionalActions::Now, &self.saved);
     }
 }
 

@@ -4,20 +4,20 @@ use std::io::Read as _;
 
 use bytes::Bytes;
 use sandbox_core::file::{Change, MAX_FILE_BYTES, Precondition, WriteReceipt};
-use sandbox_core::{Ctx, SandboxExt as _};
+use sandbox_core::{Ctx, Sandbox, SandboxExt as _};
 use serde_json::json;
 
 use crate::args::{Global, Write};
 use crate::failure::{Failure, Result};
-use crate::session::Session;
+use crate::session::once;
+use crate::signals::Signals;
 use crate::{output, report};
 
 /// Writes it, and returns the exit status.
 pub(crate) async fn write(global: &Global, args: &Write) -> Result<u8> {
     // Before anything is opened: an input that fails must leave the file as it is.
     let content = content()?;
-    let ctx = Ctx::new();
-    let session = Session::open(global, &ctx).await?;
+    let mut signals = Signals::listen()?;
     let change = Change::Put {
         path: args.path.clone(),
         content,
@@ -28,15 +28,17 @@ pub(crate) async fn write(global: &Global, args: &Write) -> Result<u8> {
             (false, None) => Precondition::None,
         },
     };
-    let receipt = session.sandbox().change(&ctx, change).await;
-    session.close().await;
-    let receipt = receipt?;
-    if global.json {
-        report::print(&describe(args, &receipt))?;
+    let verb = async |sandbox: &dyn Sandbox, ctx: &Ctx| sandbox.change(ctx, change).await;
+    let receipt = match once(global, &mut signals, verb).await? {
+        Ok(receipt) => receipt,
+        Err(arrived) => return Ok(arrived.code()),
+    };
+    let text = if global.json {
+        report::line(&describe(args, &receipt))
     } else {
-        output::print(sentence(args, &receipt).as_bytes())?;
-    }
-    Ok(0)
+        sentence(args, &receipt)
+    };
+    output::print(text, &mut signals, 0).await
 }
 
 fn content() -> Result<Bytes> {
@@ -73,7 +75,7 @@ fn sentence(args: &Write, receipt: &WriteReceipt) -> String {
 
 fn describe(args: &Write, receipt: &WriteReceipt) -> serde_json::Value {
     json!({
-        "path": args.path.to_string(),
+        "path": report::path(&args.path),
         "existed": receipt.existed,
         "bytes": receipt.bytes,
         "line_delta": receipt.line_delta,

@@ -69,3 +69,60 @@ fn a_policy_that_cannot_be_held_refuses_the_run() {
     );
     assert!(!place.path("ran").exists());
 }
+
+#[test]
+fn a_home_that_is_closed_to_the_caller_is_told_with_what_to_do() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = Place::new();
+    place.configure("");
+    let mode = |path: &std::path::Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("its mode");
+    };
+    mode(&place.path(""), 0o755);
+    let home = place.home();
+    mode(&home, 0o000);
+    let spp = place.command(&["run", "--", "true"]);
+    let ended = if rustix::process::geteuid().is_root() {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "a test starts the program as its users do"
+        )]
+        let mut other = std::process::Command::new("setpriv");
+        other
+            .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
+            .arg(spp.get_program())
+            .args(spp.get_args())
+            .current_dir(place.path(""))
+            .env("HOME", &home)
+            .stdin(std::process::Stdio::null())
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped());
+        finish(start(&mut other))
+    } else {
+        let mut spp = spp;
+        finish(start(&mut spp))
+    };
+    mode(&home, 0o700);
+    check(&ended, 125, "");
+    assert!(ended.stderr.contains("set HOME"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_project_file_that_is_a_fifo_hangs_nobody() {
+    let place = Place::new();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        place.path(".spp.toml"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RWXU,
+        0,
+    )
+    .expect("a FIFO");
+    let ended = place.spp(&["run", "--", "true"]);
+    check(&ended, 125, "");
+    assert!(
+        ended.stderr.contains("not a regular file"),
+        "{}",
+        ended.stderr
+    );
+}

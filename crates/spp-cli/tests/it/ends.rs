@@ -5,7 +5,9 @@ use std::process::{Child, Stdio};
 
 use rustix::process::{Pid, Signal};
 
-use crate::support::{Place, check, eventually, finish, line, runs, signal, start};
+use crate::support::{
+    Place, check, children, eventually, finish, line, runs, signal, signal_until_it_ends, start,
+};
 
 /// A command that is hard to end: it ignores polite signals, and has children that do too, one of
 /// which left its session. It writes its process ids to `pids`.
@@ -196,4 +198,102 @@ fn when_spp_is_killed_everything_ends() {
     signal(&child, Signal::KILL);
     let _ = child.wait();
     eventually("the tree is gone", || pids.iter().all(|pid| !runs(*pid)));
+}
+
+/// A place at a provider that is deaf to everything but `SIGKILL`, after it answered as much as this
+/// script does.
+fn deaf(answers: &str) -> Place {
+    let place = Place::new();
+    place.put(
+        "provider",
+        format!(
+            "trap '' TERM\n\
+             answer() {{ read -r line; id=${{line#*'\"id\":'}}; id=${{id%%[,\\}}]*}}; \
+             printf '{{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}}\\n' \"$id\" \"$1\"; }}\n\
+             {answers}\necho $$ >> pids\nsleep 1000\n"
+        ),
+    );
+    place.configure(&format!(
+        "[sandbox]\nlocation = 'deaf'\n[sandbox.providers.deaf]\ncommand = '/bin/sh'\nargs = ['{}']\n",
+        place.path("provider").display()
+    ));
+    place
+}
+
+const HANDSHAKE: &str =
+    r#"answer '{"protocol":{"major":1},"provider":{"name":"deaf","version":"1"},"instance":"1"}'"#;
+
+#[test]
+fn whatever_waits_for_a_deaf_provider_can_be_interrupted_and_leaves_nothing() {
+    for answers in ["", HANDSHAKE] {
+        for (args, sent, code) in [
+            (&["run", "--", "true"][..], Signal::INT, 130),
+            (&["read", "file"], Signal::TERM, 143),
+            (&["write", "file"], Signal::HUP, 129),
+            (&["doctor"], Signal::INT, 130),
+        ] {
+            let place = deaf(answers);
+            let scratch = place.path("scratch");
+            std::fs::create_dir(&scratch).expect("a directory");
+            let child = start(place.command(args).env("TMPDIR", &scratch));
+            let pids = place.pids("pids", 1);
+            let sleeping = children(&child);
+            let ended = signal_until_it_ends(child, sent);
+            check(&ended, code, "");
+            check_gone(&pids);
+            check_gone(&sleeping);
+            let left = std::fs::read_dir(&scratch).expect("a directory").count();
+            assert_eq!(left, 0, "{args:?} left a temporary directory");
+        }
+    }
+}
+
+#[test]
+fn what_nobody_reads_can_be_interrupted() {
+    let place = Place::new();
+    place.put("long", vec![b'x'; 1_000_000]);
+    for args in [
+        &["read", "long"][..],
+        &["read", "--json", "long"],
+        &["run", "--json", "--", "cat", "long"],
+        &["run", "--", "cat", "long"],
+    ] {
+        let mut child = start(&mut place.command(args));
+        let mut stdout = child.stdout.take().expect("a pipe");
+        // Something was written, and more than a pipe holds is to come.
+        std::io::Read::read_exact(&mut stdout, &mut [0]).expect("it writes");
+        let ended = signal_until_it_ends(child, Signal::INT);
+        assert_eq!(ended.code, Some(130), "{args:?}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn runs_within_runs_end_with_the_outermost() {
+    let place = Place::new();
+    let spp = place.command(&[]).get_program().to_owned();
+    let spp = spp.to_str().expect("a path in UTF-8");
+    let inner = ["run", "--", spp, "run", "--", spp, "run", "--", "sh", "-c"];
+    let mut args = inner.to_vec();
+    args.push("echo $$ >> pids; exit 42");
+    check(&place.spp(&args), 42, "");
+    let mut args = inner.to_vec();
+    args.push("trap '' INT TERM; echo $$ >> pids; while :; do sleep 1; done");
+    let child = start(&mut place.command(&args));
+    let pids = place.pids("pids", 2);
+    signal(&child, Signal::TERM);
+    check(&finish(child), 143, "");
+    check_gone(&pids);
+}
+
+#[test]
+fn two_runs_in_one_tree_do_not_know_of_each_other() {
+    let place = Place::new();
+    // Each waits for what the other one does.
+    let meet = |own: &str, other: &str| {
+        let script = format!("touch {own}; until [ -e {other} ]; do sleep 0.01; done; echo {own}");
+        start(&mut place.command(&["run", "--", "sh", "-c", &script]))
+    };
+    let (one, two) = (meet("one", "two"), meet("two", "one"));
+    check(&finish(one), 0, "one\n");
+    check(&finish(two), 0, "two\n");
 }

@@ -61,12 +61,86 @@ fn a_failed_read_prints_nothing_and_says_why() {
 }
 
 #[test]
-fn a_name_that_is_not_utf8_is_a_name() {
+fn odd_names_are_data_to_every_command() {
+    // Report B052.
     let place = Place::new();
-    let name = std::ffi::OsStr::from_bytes(b"caf\xe9");
-    std::fs::write(place.path("").join(name), "au lait").expect("a scratch file");
-    let ended = finish(start(place.command(&["read"]).arg(name)));
-    check(&ended, 0, "au lait");
+    let long = [b'n'; 255];
+    let names: [&[u8]; 20] = [
+        b"a'b",
+        b"a\"b",
+        b"$(touch x)",
+        b"`x`",
+        b"a;b",
+        b"a\nb",
+        b"a\tb",
+        b"a\\b",
+        b"-rf",
+        b"--help",
+        b"--json",
+        b"~",
+        b"*",
+        b" lead",
+        b"trail ",
+        b"caf\xe9",
+        "\u{1f600}".as_bytes(),
+        "caf\u{e9}".as_bytes(),
+        "cafe\u{301}".as_bytes(),
+        &long,
+    ];
+    for name in names {
+        let os = std::ffi::OsStr::from_bytes(name);
+        std::fs::write(place.path("input"), name).expect("a scratch file");
+        let input = std::fs::File::open(place.path("input")).expect("it was just written");
+        let mut write = place.command(&["write", "--"]);
+        let written = finish(start(write.arg(os).stdin(input)));
+        assert_eq!(written.code, Some(0), "{os:?}: {}", written.stderr);
+        assert_eq!(
+            std::fs::read(place.path("").join(os)).ok().as_deref(),
+            Some(name)
+        );
+        let read = finish(start(place.command(&["read", "--"]).arg(os)));
+        assert_eq!(read.stdout, name, "{os:?}: {}", read.stderr);
+        let told = finish(start(place.command(&["read", "--json", "--"]).arg(os))).json();
+        match std::str::from_utf8(name) {
+            Ok(text) => assert_eq!(told["path"], text),
+            Err(_) => assert_eq!(told["path"]["base64"], "Y2Fm6Q=="),
+        }
+        let ran = finish(start(place.command(&["run", "--", "cat", "--"]).arg(os)));
+        assert_eq!(ran.stdout, name, "{os:?}: {}", ran.stderr);
+    }
+    // One more is what the input came from.
+    let entries = std::fs::read_dir(place.path(""))
+        .expect("a directory")
+        .count();
+    assert_eq!(entries, names.len() + 1);
+}
+
+#[test]
+fn what_is_no_regular_file_is_refused_at_once_and_named() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("directory")).expect("a directory");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        place.path("fifo"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RWXU,
+        0,
+    )
+    .expect("a FIFO");
+    let _socket = std::os::unix::net::UnixListener::bind(place.path("socket")).expect("a socket");
+    for (name, kind) in [
+        ("directory", "it is a directory"),
+        ("fifo", "it is a FIFO"),
+        ("socket", "it is a socket"),
+    ] {
+        for ended in [
+            place.spp(&["read", name]),
+            place.spp_with(&["write", name], b"x"),
+        ] {
+            check(&ended, 1, "");
+            assert!(ended.stderr.contains(kind), "{}", ended.stderr);
+        }
+    }
 }
 
 #[test]

@@ -8,14 +8,34 @@ use crate::support::{Place, check, finish, line, start};
 #[test]
 fn the_exit_status_is_the_commands_and_is_no_error() {
     let place = Place::new();
-    for code in [0, 1, 7, 255] {
+    for code in [0, 1, 7, 124, 125, 126, 127, 128, 255] {
         let ended = place.spp(&["run", "--", "sh", "-c", &format!("exit {code}")]);
         check(&ended, code, "");
         assert_eq!(ended.stderr, "", "exit {code}");
     }
-    let ended = place.spp(&["run", "--", "sh", "-c", "kill -9 $$"]);
-    check(&ended, 137, "");
-    assert_eq!(ended.stderr, "");
+    // Reports B061 and B062.
+    for (name, code) in [
+        ("HUP", 129),
+        ("INT", 130),
+        ("KILL", 137),
+        ("SEGV", 139),
+        ("TERM", 143),
+    ] {
+        let ended = place.spp(&["run", "--", "sh", "-c", &format!("kill -{name} $$")]);
+        check(&ended, code, "");
+        assert_eq!(ended.stderr, "", "{name}");
+    }
+}
+
+#[test]
+fn nothing_of_the_callers_environment_is_needed() {
+    let place = Place::new();
+    // As started by cron, or by less.
+    let mut command = place.command(&["run", "--", "echo", "hi"]);
+    check(&finish(start(command.env_clear())), 0, "hi\n");
+    let mut command = place.command(&["run", "--", "/bin/echo", "hi"]);
+    let command = command.env("PATH", "").env("TMPDIR", "/nowhere/at/all");
+    check(&finish(start(command)), 0, "hi\n");
 }
 
 #[test]
@@ -229,6 +249,23 @@ fn a_command_line_that_makes_no_sense_is_a_failure_of_spp() {
         assert!(!ended.stderr.is_empty(), "{args:?}");
     }
     assert_eq!(place.spp(&["rnu"]).code, Some(2));
+    for args in [
+        &["run", "--json", "--jsn", "--", "ls"][..],
+        &["--json", "rnu"],
+    ] {
+        let error = place.spp(args).json();
+        let message = error["error"]["message"].as_str().unwrap_or_default();
+        assert!(
+            message.contains("--jsn") || message.contains("rnu"),
+            "{error}"
+        );
+    }
+    let full = std::fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .expect("a device that is always full");
+    let ended = finish(start(place.command(&["--help"]).stdout(full)));
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     let help = place.spp(&["run", "--help"]);
     assert_eq!(help.code, Some(0));
     assert!(help.stdout().contains("Examples:"));

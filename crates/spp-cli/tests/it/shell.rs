@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
-use rustix::process::Signal;
+use rustix::process::{Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
+use rustix::termios::{LocalModes, OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
 
-use crate::support::{LIMIT, Place, check, finish, runs, signal, start};
+use crate::support::{LIMIT, Place, check, children, eventually, finish, runs, signal, start};
 
 /// A terminal with `spp` on it.
 struct Terminal {
@@ -121,9 +121,14 @@ impl Terminal {
             .contains(LocalModes::ICANON)
     }
 
+    /// Stops looking at the screen, so that nothing more can be shown once it is full.
+    fn look_away(&self) {
+        self.unplugged.store(true, Ordering::Relaxed);
+    }
+
     /// Takes the terminal away.
     fn unplug(self) -> Option<i32> {
-        self.unplugged.store(true, Ordering::Relaxed);
+        self.look_away();
         drop((self.keyboard, self.line));
         finish(self.child).code
     }
@@ -231,4 +236,60 @@ fn without_a_terminal_it_explains_itself() {
     let ended = place.spp(&["shell"]);
     check(&ended, 125, "");
     assert!(ended.stderr.contains("spp run"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_provider_that_crashes_gives_the_terminal_back() {
+    let place = Place::new();
+    let mut terminal = Terminal::open(&place, &["shell"], "/bin/sh");
+    terminal.expect("> ");
+    for provider in children(&terminal.child) {
+        kill_process(provider, Signal::KILL).expect("it runs");
+    }
+    terminal.expect("signal 9 ended it");
+    assert_eq!(terminal.end(), (Some(125), true));
+}
+
+#[test]
+fn a_shell_that_was_stopped_takes_its_terminal_again() {
+    let place = Place::new();
+    let mut terminal = Terminal::open(&place, &["shell"], "/bin/sh");
+    terminal.expect("> ");
+    signal(&terminal.child, Signal::STOP);
+    // As the shell does that spp was started from.
+    let mut cooked = tcgetattr(&terminal.line).expect("its settings");
+    cooked.local_modes |= LocalModes::ICANON | LocalModes::ECHO;
+    tcsetattr(&terminal.line, OptionalActions::Now, &cooked).expect("other settings");
+    resize(&terminal.keyboard, 42, 142);
+    signal(&terminal.child, Signal::CONT);
+    eventually("the terminal is raw again", || terminal.is_raw());
+    terminal
+        .type_in("until [ \"$(stty size)\" = '42 142' ]; do sleep 0.05; done; echo resi''zed\n");
+    terminal.expect("resized");
+    terminal.type_in("exit\n");
+    assert_eq!(terminal.end(), (Some(0), true));
+}
+
+#[test]
+fn a_screen_that_stands_still_keeps_nothing_from_ending() {
+    let place = Place::new();
+    let mut terminal = Terminal::open(&place, &["shell", "--", "yes"], "/bin/sh");
+    terminal.expect("y");
+    terminal.look_away();
+    let providers = children(&terminal.child);
+    signal(&terminal.child, Signal::TERM);
+    assert_eq!(terminal.end(), (Some(143), true));
+    assert!(providers.into_iter().all(|pid| !runs(pid)));
+}
+
+#[test]
+fn what_cannot_be_started_in_a_terminal_has_the_status_that_shells_give() {
+    let place = Place::new();
+    place.put("plain", "");
+    for (program, code) in [("no-such-program-here", 127), ("./plain", 126)] {
+        let mut terminal = Terminal::open(&place, &["shell", "--", program], "/bin/sh");
+        // In colour, which is ours, and not escaped, as what others say is.
+        terminal.expect("\u{1b}[1;31mspp:\u{1b}[0m failed to spawn");
+        assert_eq!(terminal.end(), (Some(code), true));
+    }
 }

@@ -67,6 +67,10 @@ impl Place {
         self.directory.path().join(name)
     }
 
+    pub(crate) fn home(&self) -> PathBuf {
+        self.home.path().to_owned()
+    }
+
     pub(crate) fn put(&self, name: &str, content: impl AsRef<[u8]>) {
         let path = self.path(name);
         std::fs::create_dir_all(path.parent().expect("below the scratch directory"))
@@ -198,6 +202,37 @@ pub(crate) fn signal(child: &Child, signal: Signal) {
     kill_process(pid, signal).expect("spp can be signalled");
 }
 
+/// Sends a signal again and again until `spp` has ended: for waits that cannot be seen from outside.
+pub(crate) fn signal_until_it_ends(mut child: Child, sent: Signal) -> Ended {
+    eventually("it ends", || {
+        let ended = child
+            .try_wait()
+            .expect("a child can be waited for")
+            .is_some();
+        if !ended {
+            signal(&child, sent);
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        ended
+    });
+    finish(child)
+}
+
+/// The processes whose parent this is.
+pub(crate) fn children(parent: &Child) -> Vec<Pid> {
+    let parent = parent.id().to_string();
+    let entries = std::fs::read_dir("/proc").expect("the table of processes");
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    pids.filter(|pid: &i32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // Behind the name: the state, and then the parent.
+        let behind = stat.rsplit(')').next().unwrap_or_default();
+        behind.split_whitespace().nth(1) == Some(parent.as_str())
+    })
+    .filter_map(Pid::from_raw)
+    .collect()
+}
+
 /// Whether a process runs. One that only was not waited for yet does not.
 pub(crate) fn runs(pid: Pid) -> bool {
     let stat = Path::new("/proc")
@@ -207,7 +242,7 @@ pub(crate) fn runs(pid: Pid) -> bool {
 }
 
 /// Waits until a condition holds.
-pub(crate) fn eventually(what: &str, condition: impl Fn() -> bool) {
+pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {
         assert!(start.elapsed() < LIMIT, "never: {what}");
