@@ -106,9 +106,10 @@ pub trait Sandbox: Send + Sync {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` (empty argv, NUL), `NotFound` and `SpawnFailed` for the program, `NotFound`,
-    /// `NotADirectory` and `OutsideRoot` for the working directory, `TooLarge` for arguments beyond the
-    /// kernel's limit, `Busy`: all without effect, here or from the outcome.
+    /// `InvalidArgument` (empty argv, NUL). For the program: `NotFound`, `PermissionDenied` (not executable),
+    /// `NotAFile` (a directory), `SpawnFailed` (anything else the kernel says). For the working directory:
+    /// `NotFound`, `NotADirectory`, `PermissionDenied`, `OutsideRoot`. `TooLarge` for arguments and environment
+    /// beyond the kernel's limit, `Busy`. All without effect, here or from the outcome.
     async fn exec(&self, ctx: &Ctx, request: ExecRequest) -> Result<Execution>;
 
     /// Starts something that runs on. Repeating an equal request with the same id is safe.
@@ -151,7 +152,7 @@ pub trait Sandbox: Send + Sync {
     ///
     /// # Errors
     ///
-    /// `NotFound` for a root. Later failures come from [`Pull::receipt`].
+    /// `NotFound` for a root, here or, like every later failure, from [`Pull::receipt`].
     async fn pull_tree(&self, ctx: &Ctx, request: PullRequest) -> Result<Pull>;
 }
 

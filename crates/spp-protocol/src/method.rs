@@ -104,6 +104,7 @@ const CHANGE: &[ErrorKind] = &[
 /// What starting a program may fail with.
 const START: &[ErrorKind] = &[
     ErrorKind::NotFound,
+    ErrorKind::NotAFile,
     ErrorKind::NotADirectory,
     ErrorKind::OutsideRoot,
     ErrorKind::PermissionDenied,

@@ -216,7 +216,7 @@ pub struct OutputPolicy {
     pub head: u64,
     /// Bytes from the end of each stream that the outcome carries.
     pub tail: u64,
-    /// Bytes of each stream that `proc_read` can return.
+    /// Bytes of each stream that `proc_read` can return; at least [`head`](Self::head).
     pub log: u64,
     /// What happens when a stream outgrows its log.
     pub beyond: BeyondLog,
