@@ -343,7 +343,7 @@ async fn a_change_given_up_while_it_goes_through_the_old_content_changes_nothing
     assert_eq!(file.metadata().expect("it is there").len(), 1 << 42);
 }
 
-/// The names of report B052, and spellings of one name that no file system may merge.
+/// The names of reports B052 and B059, and spellings of one name that no file system may merge (B058).
 pub(crate) const ODD_NAMES: [&[u8]; 24] = [
     b"a'b",
     b"a\"b",

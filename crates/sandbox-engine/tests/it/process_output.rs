@@ -128,7 +128,7 @@ async fn no_amount_of_output_on_either_stream_blocks() {
     }
 }
 
-/// B037.
+/// B037, B121.
 #[tokio::test]
 async fn fifty_megabytes_go_in_and_come_out_at_once() {
     let place = Place::new();
@@ -284,6 +284,23 @@ async fn a_process_that_never_stops_writing_is_ended_at_its_limit_if_that_is_ask
         (Status::OutputLimit, &b"y\ny\ny\ny\ny\n"[..])
     );
     assert!(outcome.stdout.total > 100_000);
+}
+
+#[tokio::test]
+async fn output_without_a_newline_for_ever_is_kept_within_bounds_until_its_timeout() {
+    let place = Place::new();
+    let mut spec = sh("exec tr '\\0' x < /dev/zero").timeout(Duration::from_millis(500));
+    spec.output.log = 1_000_000;
+    let (head, tail) = (spec.output.head, spec.output.tail);
+    let outcome = place.exec(ExecRequest::new(spec)).await.expect("ran");
+    assert_eq!(outcome.exit.status, Status::TimedOut);
+    let stdout = &outcome.stdout;
+    assert!(stdout.total > 1_000_000, "{} bytes", stdout.total);
+    assert!(stdout.head.len() as u64 <= head && stdout.tail.len() as u64 <= tail);
+    assert_eq!(
+        stdout.dropped,
+        stdout.total - (stdout.head.len() + stdout.tail.len()) as u64
+    );
 }
 
 #[tokio::test]

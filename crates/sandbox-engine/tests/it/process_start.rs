@@ -55,6 +55,35 @@ async fn arguments_arrive_byte_for_byte() {
     assert!(!exists(&place.root.join("x")));
 }
 
+/// B043, B044, B047.
+#[tokio::test]
+async fn a_script_reaches_its_shell_as_it_is_and_one_that_is_not_finished_ends() {
+    let place = Place::new();
+    for (script, said, code) in [
+        (
+            "cat <<'END'\n  a $HOME\n\tb `c`\nEND",
+            "  a $HOME\n\tb `c`\n",
+            0,
+        ),
+        ("cat <<-END\n\ta\n\tEND\necho b", "a\nb\n", 0),
+        // A delimiter with a blank behind it is none, so everything up to the end is the text.
+        ("cat <<END\na\nEND \n", "a\nEND \n", 0),
+        ("cat <<END\na", "a", 0),
+        ("echo 'abc", "", 2),
+        ("read line; echo \"<$line>\"", "<>\n", 0),
+    ] {
+        let outcome = place.sh(script).await;
+        assert_eq!(
+            text(&outcome.stdout.head).trim_end_matches('\n'),
+            said.trim_end_matches('\n'),
+            "{script}"
+        );
+        assert_eq!(outcome.exit.status, Status::Exited(code), "{script}");
+    }
+    // What follows is not disturbed by any of it.
+    assert_eq!(text(&place.sh("echo ok").await.stdout.head), "ok\n");
+}
+
 #[tokio::test]
 async fn ten_thousand_arguments_arrive() {
     let place = Place::new();

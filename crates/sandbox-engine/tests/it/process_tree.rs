@@ -60,7 +60,7 @@ async fn a_process_substitution_that_holds_the_output_does_not_hold_the_call() {
     assert_eq!(running(&mark), Vec::<u32>::new());
 }
 
-/// B004, B014.
+/// B004, B014, B020.
 #[tokio::test]
 async fn a_timeout_reaches_grandchildren_and_those_that_ignore_the_polite_signal() {
     let place = Place::new();

@@ -52,6 +52,7 @@ async fn links_that_stay_inside_are_followed_however_they_are_spelled() {
     assert_eq!(absolute.bytes, "inside\n");
 }
 
+/// B083.
 #[tokio::test]
 async fn links_that_leave_are_refused_by_every_verb_and_named_with_their_text() {
     let tree = planted();
@@ -100,6 +101,7 @@ async fn links_that_leave_are_refused_by_every_verb_and_named_with_their_text() 
     assert_eq!(tree.look_outside(), before, "something outside changed");
 }
 
+/// B085.
 #[tokio::test]
 async fn a_path_beside_the_workspace_is_outside_even_if_its_text_begins_alike() {
     let tree = planted();
@@ -332,6 +334,7 @@ async fn a_root_is_known_by_the_path_it_was_given_too() {
     assert_eq!(read.expect("it is the workspace").bytes, "x");
 }
 
+/// B122.
 #[tokio::test]
 async fn a_working_directory_is_there_is_a_directory_and_is_inside() {
     let tree = planted();
