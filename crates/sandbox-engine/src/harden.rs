@@ -1,6 +1,10 @@
-//! What an executable does before anything else, so that what it starts cannot turn on it.
+//! What an executable does before anything else, so that neither what it starts nor what it inherited can
+//! turn on it.
 
-#![expect(unsafe_code, reason = "closing descriptors that nobody here opened")]
+#![expect(
+    unsafe_code,
+    reason = "closing descriptors that nobody here opened, and ignoring a signal"
+)]
 
 use std::io;
 
@@ -13,6 +17,9 @@ use rustix::process::DumpableBehavior;
 /// `/proc` are closed to what runs in the sandbox under the same user. An inherited descriptor would
 /// keep a pipe of somebody else's open, or show what no root holds.
 ///
+/// A file that would grow beyond an inherited limit on file sizes is a failed write from here on, and not
+/// the signal that ends the process. What is started has the signal's default back.
+///
 /// # Errors
 ///
 /// What the system says.
@@ -22,6 +29,8 @@ use rustix::process::DumpableBehavior;
 /// Nothing in this process may own a descriptor above 2 yet: call it first in `main`.
 pub unsafe fn harden() -> io::Result<()> {
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    // SAFETY: no handler is installed: the signal is ignored.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
     // SAFETY: the caller promises that no descriptor in the range belongs to anybody here; the call
     // touches no memory.
     let done = unsafe { libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, 0_u32) };

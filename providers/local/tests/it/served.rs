@@ -247,6 +247,33 @@ fn it_ends_when_the_host_is_gone_in_the_middle_of_a_change_and_nobody_reads_its_
 }
 
 #[test]
+fn an_inherited_limit_on_file_sizes_fails_writes_and_ends_nothing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut limited = command("sh");
+    limited.args(["-c", "ulimit -f 8; exec \"$0\"", PROVIDER]);
+    let mut served = Served::start(&mut limited, directory.path());
+    served.acquire(&json!({"sandbox": "s"}));
+    // More than fits: a file of output, and a file of the tree.
+    let script = "head -c 300000 /dev/zero; printf end; exit 3";
+    let outcome = served.verb("exec", json!({"process": {"argv": ["sh", "-c", script]}}));
+    assert_eq!(outcome["exit"]["status"]["exited"]["code"], 3, "{outcome}");
+    assert_eq!(outcome["stdout"]["total"], 300_003, "{outcome}");
+    let content = "x".repeat(100_000);
+    let change = json!({"put": {"path": "file", "content": {"text": content}}});
+    let written = served.verb("write", json!({"changes": [change]}));
+    assert_eq!(
+        written["items"][0]["error"]["data"]["effect"], "none",
+        "{written}"
+    );
+    let entries = std::fs::read_dir(directory.path()).expect("a directory");
+    assert_eq!(entries.count(), 0);
+    // What is started has the signal's default.
+    let said = served.sh("dd if=/dev/zero of=file bs=100000 count=1 2>&-; kill -l $?");
+    assert_eq!(said.trim(), "XFSZ");
+    assert_eq!(served.hang_up(), Some(0));
+}
+
+#[test]
 fn a_descriptor_that_it_inherited_is_given_up() {
     let directory = tempfile::tempdir().expect("a directory");
     let (mut reader, writer) = std::io::pipe().expect("a pipe");
