@@ -15,7 +15,7 @@ use jsonrpsee::types::{ErrorObjectOwned, Params};
 use sandbox_core::{Error, ErrorKind, Verb};
 use serde_json::value::RawValue;
 use spp_link::{BULK_LINE, Fault};
-use spp_protocol::codec::{self, Envelope, Line, StreamChunk, id_in_prefix};
+use spp_protocol::codec::{self, Envelope, Line, StreamChunk, id_in_prefix, stream_named};
 use spp_protocol::message::Notification;
 use spp_protocol::message::stream::{Cancel, StreamCredit, StreamData, StreamEnd, StreamStop};
 
@@ -255,20 +255,18 @@ fn unusable_id(session: &Session, line: &[u8]) {
 }
 
 fn notification(session: &Session, method: &str, params: Option<&str>) {
+    fn read<T: Notification>(params: &str) -> Result<T, &'static str> {
+        serde_json::from_str(params).map_err(|_| "a notification is malformed")
+    }
     let params = params.unwrap_or("{}");
-    let read = match method {
-        Cancel::METHOD => serde_json::from_str(params).map(|Cancel { id }| {
-            session.cancel(&Id::Number(id));
-        }),
-        StreamCredit::METHOD => {
-            serde_json::from_str(params).map(|StreamCredit { stream, bytes }| {
-                session.senders.credit(stream.0, bytes);
-            })
+    let done = match method {
+        Cancel::METHOD => read(params).map(|Cancel { id }| session.cancel(&Id::Number(id))),
+        StreamCredit::METHOD => read(params)
+            .map(|StreamCredit { stream, bytes }| session.senders.credit(stream.0, bytes)),
+        StreamStop::METHOD => {
+            read(params).map(|StreamStop { stream }| session.senders.stop(stream.0))
         }
-        StreamStop::METHOD => serde_json::from_str(params).map(|StreamStop { stream }| {
-            session.senders.stop(stream.0);
-        }),
-        StreamEnd::METHOD => serde_json::from_str(params).map(|end: StreamEnd| {
+        StreamEnd::METHOD => read(params).map(|end: StreamEnd| {
             let result = match end.error {
                 None => Ok(()),
                 Some(error) => Err(Fault {
@@ -278,18 +276,21 @@ fn notification(session: &Session, method: &str, params: Option<&str>) {
             };
             session.receivers.end(end.stream.0, end.bytes, result);
         }),
-        StreamData::METHOD => {
-            match StreamChunk::from_params(params) {
-                Ok(chunk) => data(session, chunk),
-                Err(error) => tracing::warn!(%error, "stream data was dropped"),
-            }
-            return;
-        }
+        StreamData::METHOD => StreamChunk::from_params(params)
+            .map(|chunk| data(session, chunk))
+            .map_err(|_| "stream data is malformed"),
         // A later version's, perhaps.
-        _ => return,
+        _ => Ok(()),
     };
-    if let Err(error) = read {
-        tracing::warn!(method, %error, "a malformed notification was dropped");
+    if let Err(problem) = done {
+        // Something of the stream is lost, and its reader must not take the rest for the whole.
+        if let (StreamData::METHOD | StreamEnd::METHOD, Some(stream)) =
+            (method, stream_named(params))
+        {
+            session.receivers.spoil(stream.0, problem);
+        }
+        // Not the parser's own words: they quote what is wrong, which nobody may log.
+        tracing::warn!(bytes = params.len(), problem, "a notification was dropped");
     }
 }
 
