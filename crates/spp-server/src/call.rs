@@ -15,6 +15,8 @@ use sandbox_core::{Cancel, Ctx, Error, ErrorKind, Progress, Result, Verb};
 use spp_link::Sender;
 use tokio::time::Instant;
 
+use crate::failure::failed;
+
 /// How long a verb may take to end once it is cancelled. Shorter than the five seconds that a host
 /// waits before it takes its peer for wedged.
 const PATIENCE: Duration = Duration::from_secs(4);
@@ -42,8 +44,8 @@ struct Streams {
     received: Vec<u64>,
 }
 
-/// The id of a request, to be echoed as it came.
-pub(crate) type Id = jsonrpsee::types::Id<'static>;
+/// The id of a request: below 2^53.
+pub(crate) type Id = u64;
 
 impl Call {
     pub(crate) fn new(id: Id) -> Self {
@@ -56,8 +58,8 @@ impl Call {
         }))
     }
 
-    pub(crate) fn id(&self) -> &Id {
-        &self.0.id
+    pub(crate) fn id(&self) -> Id {
+        self.0.id
     }
 
     pub(crate) fn cancel(&self) -> &Cancel {
@@ -144,7 +146,7 @@ impl Call {
         let result = tokio::time::timeout(patience, work)
             .await
             .unwrap_or_else(|_| {
-                Err(Error::new(verb, ErrorKind::Cancelled).detail(format_args!(
+                Err(failed(verb, ErrorKind::Cancelled).detail(format_args!(
                     "the provider did not end it within {} ms",
                     patience.as_millis()
                 )))

@@ -11,16 +11,17 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use jsonrpsee::core::server::{ConnectionId, Extensions, MethodCallback, MethodResponse, Methods};
-use jsonrpsee::types::{ErrorObjectOwned, Params};
+use jsonrpsee::types::{ErrorObjectOwned, Id as WireId, Params};
 use sandbox_core::{Error, ErrorKind, Verb};
 use serde_json::value::RawValue;
 use spp_link::{BULK_LINE, Fault};
 use spp_protocol::codec::{self, Envelope, Line, StreamChunk, id_in_prefix, stream_named};
 use spp_protocol::message::Notification;
 use spp_protocol::message::stream::{Cancel, StreamCredit, StreamData, StreamEnd, StreamStop};
+use spp_protocol::message::value::MAX_INTEGER;
 
 use crate::call::{Call, Id};
-use crate::failure::{self, wire};
+use crate::failure::{self, failed, wire};
 use crate::session::{NotBegun, Session};
 
 /// What became of a line.
@@ -34,6 +35,11 @@ pub(crate) enum Dispatch {
 /// Methods that may begin while every place is taken: they end work, or show that it goes on.
 const EXEMPT: [&str; 4] = ["ping", "shutdown", "proc_stop", "release"];
 
+/// How much of a method that does not exist is shown, in bytes.
+const SHOWN_BYTES: usize = 100;
+/// The longest id that is repeated although it is none, in bytes.
+const REPEATED_BYTES: usize = 256;
+
 pub(crate) fn line(session: &Arc<Session>, methods: &Methods, line: &Line<'_>) -> Dispatch {
     let line = match line {
         Line::Complete(line) => line,
@@ -43,7 +49,7 @@ pub(crate) fn line(session: &Arc<Session>, methods: &Methods, line: &Line<'_>) -
                     let max = session.limits.max_line_bytes;
                     let error = Error::refused(Verb::Initialize, ErrorKind::TooLarge)
                         .detail(format_args!("the request's line is longer than {max} bytes; send its content on a stream"));
-                    refuse(session, &Id::Number(id), &error);
+                    refuse(session, id, &error);
                 }
                 None => tracing::warn!("an over-long line without an id was dropped"),
             }
@@ -63,36 +69,22 @@ pub(crate) fn line(session: &Arc<Session>, methods: &Methods, line: &Line<'_>) -
         return Dispatch::Done;
     };
     match (envelope.method, envelope.id) {
+        (Some(method), Some(codec::Id::Number(id))) if id <= MAX_INTEGER => {
+            return request(session, methods, id, &method, envelope.params);
+        }
         (Some(method), None) => {
             notification(session, &method, envelope.params.map(RawValue::get));
-            Dispatch::Done
         }
-        (Some(method), Some(id)) => match usable(&id) {
-            Some(id) => request(session, methods, id, &method, envelope.params),
-            None => {
-                unusable_id(session, line);
-                Dispatch::Done
-            }
-        },
         // An answer: we asked nothing.
-        (None, _) if envelope.result.is_some() || envelope.error.is_some() => Dispatch::Done,
-        (None, Some(_)) => {
-            unusable_id(session, line);
-            Dispatch::Done
-        }
-        (None, None) => {
-            tracing::warn!("a message without method and id was dropped");
-            Dispatch::Done
-        }
+        (None, _) if envelope.result.is_some() || envelope.error.is_some() => {}
+        (_, Some(_)) => invalid(
+            session,
+            line,
+            "a request has a method, and an id that is an integer from 0 to 2^53 - 1",
+        ),
+        (None, None) => tracing::warn!("a message without method and id was dropped"),
     }
-}
-
-fn usable(id: &codec::Id<'_>) -> Option<Id> {
-    match id {
-        codec::Id::Number(number) => Some(Id::Number(*number)),
-        codec::Id::Text(text) => Some(Id::Str(text.clone().into_owned().into())),
-        codec::Id::Other(_) => None,
-    }
+    Dispatch::Done
 }
 
 fn request(
@@ -103,30 +95,31 @@ fn request(
     params: Option<&RawValue>,
 ) -> Dispatch {
     let Some(MethodCallback::Async(callback)) = methods.method(method) else {
-        let error =
-            ErrorObjectOwned::owned(-32601, format!("there is no method `{method}`"), None::<()>);
-        answer_now(session, MethodResponse::error(id, error));
+        let method = failure::beginning(method, SHOWN_BYTES);
+        let message = format!("there is no method `{method}`");
+        let error = ErrorObjectOwned::owned(-32601, message, None::<()>);
+        answer_now(session, id, error);
         return Dispatch::Done;
     };
     let verb = spp_protocol::method::verb(method).unwrap_or(Verb::Initialize);
     if session.host().is_none() && method != "initialize" {
         let error = Error::refused(verb, ErrorKind::NotInitialized)
             .detail("`initialize` is the first request of a connection");
-        refuse(session, &id, &error);
+        refuse(session, id, &error);
         return Dispatch::Done;
     }
     if session.is_draining() && method != "ping" {
         let error = Error::refused(verb, ErrorKind::ProviderUnavailable)
             .detail("the provider is shutting down");
-        refuse(session, &id, &error);
+        refuse(session, id, &error);
         return Dispatch::Done;
     }
-    let call = match session.begin(id.clone(), EXEMPT.contains(&method)) {
+    let call = match session.begin(id, EXEMPT.contains(&method)) {
         Ok(call) => call,
         Err(NotBegun::DuplicateId) => {
             let error =
                 ErrorObjectOwned::owned(-32600, "a request of this id is under way", None::<()>);
-            answer_now(session, MethodResponse::error(id, error));
+            answer_now(session, id, error);
             return Dispatch::Done;
         }
         Err(NotBegun::TooMany) => {
@@ -134,7 +127,7 @@ fn request(
                 "{} requests are under way, which is the most at once",
                 session.limits.max_in_flight
             ));
-            refuse(session, &id, &error);
+            refuse(session, id, &error);
             return Dispatch::Done;
         }
     };
@@ -142,7 +135,7 @@ fn request(
     extensions.insert(call.clone());
     let params = Params::new(params.map(RawValue::get)).into_owned();
     let max = max_response(session);
-    let work = callback(id.clone(), params, ConnectionId(0), max, extensions);
+    let work = callback(WireId::Number(id), params, ConnectionId(0), max, extensions);
     let session = Arc::clone(session);
     Dispatch::Begun(Box::pin(async move {
         // A defect in one verb must not leave its caller waiting, nor take others down.
@@ -151,9 +144,9 @@ fn request(
             .await
             .unwrap_or_else(|_| {
                 tracing::error!(method = verb.name(), "a verb panicked");
-                let error = Error::new(verb, ErrorKind::Internal)
+                let error = failed(verb, ErrorKind::Internal)
                     .detail("the provider has a defect; its standard error says where");
-                MethodResponse::error(id, wire(&error))
+                MethodResponse::error(WireId::Number(id), wire(&error))
             });
         answer(&session, &call, verb, response, max).await;
     }))
@@ -173,10 +166,10 @@ async fn answer(
     max: usize,
 ) {
     if response.as_error_code() == Some(failure::TOO_LONG) {
-        let error = Error::new(verb, ErrorKind::TooLarge).detail(format_args!(
+        let error = failed(verb, ErrorKind::TooLarge).detail(format_args!(
             "the answer is longer than a line may be, {max} bytes; ask for less"
         ));
-        response = MethodResponse::error(call.id().clone(), wire(&error));
+        response = MethodResponse::error(WireId::Number(call.id()), wire(&error));
     }
     // The id and the place are free before the host can know it.
     session.end(call);
@@ -192,12 +185,13 @@ async fn answer(
     }
 }
 
-fn refuse(session: &Session, id: &Id, error: &Error) {
-    answer_now(session, MethodResponse::error(id.clone(), wire(error)));
+fn refuse(session: &Session, id: Id, error: &Error) {
+    answer_now(session, id, wire(error));
 }
 
-fn answer_now(session: &Session, response: MethodResponse) {
-    let line = line_of(response);
+/// Fails a request that was not begun. The error is short.
+fn answer_now(session: &Session, id: Id, error: ErrorObjectOwned) {
+    let line = line_of(MethodResponse::error(WireId::Number(id), error));
     debug_assert!(line.len() <= BULK_LINE);
     // If the writer is gone, so is the host.
     let _ = session.lanes.control(line);
@@ -218,35 +212,29 @@ fn batch(session: &Session, line: &[u8]) {
         return;
     };
     for member in members {
-        if let Ok(Envelope { id: Some(id), .. }) = Envelope::parse(member.get().as_bytes())
-            && let Some(id) = usable(&id)
-        {
-            let error = ErrorObjectOwned::owned(
-                -32600,
-                "batches are not part of this protocol",
-                None::<()>,
-            );
-            answer_now(session, MethodResponse::error(id, error));
+        let member = member.get().as_bytes();
+        if let Ok(Envelope { id: Some(_), .. }) = Envelope::parse(member) {
+            invalid(session, member, "batches are not part of this protocol");
         }
     }
 }
 
-/// Answers a message that has an id but is no request we can take, and echoes the id as it came.
-fn unusable_id(session: &Session, line: &[u8]) {
+/// Answers a message that has an id but is no request we can take, and repeats the id as it came.
+fn invalid(session: &Session, message: &[u8], problem: &'static str) {
     #[derive(serde::Deserialize)]
     struct OnlyId<'a> {
         #[serde(borrow)]
         id: &'a RawValue,
     }
-    let Ok(OnlyId { id }) = serde_json::from_slice(line) else {
+    let Ok(OnlyId { id }) = serde_json::from_slice(message) else {
         return;
     };
-    if id.get().len() > 256 {
+    if id.get().len() > REPEATED_BYTES {
         tracing::warn!("a request with an over-long id was dropped");
         return;
     }
     let line = format!(
-        r#"{{"jsonrpc":"2.0","id":{},"error":{{"code":-32600,"message":"a request has a method, and an id that is an integer below 2^53 or a string"}}}}{}"#,
+        r#"{{"jsonrpc":"2.0","id":{},"error":{{"code":-32600,"message":"{problem}"}}}}{}"#,
         id.get(),
         '\n'
     );
@@ -260,7 +248,7 @@ fn notification(session: &Session, method: &str, params: Option<&str>) {
     }
     let params = params.unwrap_or("{}");
     let done = match method {
-        Cancel::METHOD => read(params).map(|Cancel { id }| session.cancel(&Id::Number(id))),
+        Cancel::METHOD => read(params).map(|Cancel { id }| session.cancel(id)),
         StreamCredit::METHOD => read(params)
             .map(|StreamCredit { stream, bytes }| session.senders.credit(stream.0, bytes)),
         StreamStop::METHOD => {

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use jsonrpsee::core::server::{Methods, RpcModule};
-use jsonrpsee::types::{ErrorObjectOwned, Id};
+use jsonrpsee::types::ErrorObjectOwned;
 use sandbox_core::{ByteStream, Ctx, Error, ErrorKind, Result, Sandbox, Verb, collect};
 use spp_link::Receiver;
 use spp_protocol::codec;
@@ -28,7 +28,7 @@ use spp_protocol::message::Request;
 use spp_protocol::message::value::{Empty, StreamId};
 
 use crate::call::{Call, CallLimits, Outgoing};
-use crate::failure::wire;
+use crate::failure::{failed, wire};
 use crate::session::Session;
 use crate::{gate, notice};
 
@@ -142,13 +142,11 @@ impl Work {
         F: Future<Output = Result<T>>,
     {
         let lanes = self.session.lanes.clone();
-        let id = self.call.id().clone();
+        let id = self.call.id();
         let progress = move |step| {
-            if let Id::Number(id) = id
-                && !lanes.is_congested()
-            {
+            if !lanes.is_congested() {
                 // If the writer is gone, so is the host.
-                let _ = lanes.control(notice::progress(id, step));
+                let _ = lanes.control(notice::progress(id, &step));
             }
         };
         self.call
@@ -209,7 +207,7 @@ impl Work {
             biased;
             () = sending => {}
             () = cancelled => {
-                return Err(Error::new(self.verb, ErrorKind::Cancelled)
+                return Err(failed(self.verb, ErrorKind::Cancelled)
                     .detail("it was done, and cancelled while its answer was sent"));
             }
         }

@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::{FutureExt, StreamExt};
-use sandbox_core::{ByteStream, Cancel, Error, ErrorKind, Result, Verb};
+use sandbox_core::{ByteStream, Cancel, ErrorKind, Result, Verb};
 use spp_link::{CHUNK_BYTES, SendEnd, Sender};
+
+use crate::failure::failed;
 
 /// How long a cancelled run waits for a reader that takes nothing, before it gives up the rest of
 /// the stream: without an end to that wait, one stalled reader would keep a cancelled call open.
@@ -40,7 +42,7 @@ pub(crate) async fn pump(
             Some(Ok(())) => {}
             Some(Err(_)) => return Ok(()),
             None => {
-                return Err(Error::new(verb, ErrorKind::Cancelled).detail(
+                return Err(failed(verb, ErrorKind::Cancelled).detail(
                     "it was cancelled, nobody read the stream, and the rest of it was given up",
                 ));
             }

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use sandbox_core::id::MAX_ID_BYTES;
 use sandbox_core::{
     Closed, Ctx, Disposition, Error, ErrorKind, Provider, ProviderInfo, Result, Sandbox, SandboxId,
     Verb,
@@ -20,8 +21,8 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use crate::call::{Call, Id};
-use crate::notice;
 use crate::serve::LogLevel;
+use crate::{failure, notice};
 
 /// The state of one connection.
 pub(crate) struct Session {
@@ -126,25 +127,25 @@ impl Session {
         if !exempt && calls.len() >= self.limits.max_in_flight as usize {
             return Err(NotBegun::TooMany);
         }
-        let call = Call::new(id.clone());
+        let call = Call::new(id);
         calls.insert(id, call.clone());
         Ok(call)
     }
 
     /// The call's answer is about to be queued: its id and its place are free.
     pub(crate) fn end(&self, call: &Call) {
-        self.calls().remove(call.id());
+        self.calls().remove(&call.id());
         self.call_ended.notify_waiters();
     }
 
-    pub(crate) fn cancel(&self, id: &Id) {
-        if let Some(call) = self.calls().get(id) {
+    pub(crate) fn cancel(&self, id: Id) {
+        if let Some(call) = self.calls().get(&id) {
             call.cancel().cancel();
         }
     }
 
     /// Cancels every call but `except`.
-    pub(crate) fn cancel_all(&self, except: Option<&Id>) {
+    pub(crate) fn cancel_all(&self, except: Option<Id>) {
         let calls: Vec<Call> = self.calls().values().cloned().collect();
         for call in calls {
             if Some(call.id()) != except {
@@ -154,10 +155,10 @@ impl Session {
     }
 
     /// Resolves when no call but `except` is under way.
-    pub(crate) async fn idle(&self, except: &Id) {
+    pub(crate) async fn idle(&self, except: Id) {
         loop {
             let ended = self.call_ended.notified();
-            if self.calls().keys().all(|id| id == except) {
+            if self.calls().keys().all(|id| *id == except) {
                 return;
             }
             ended.await;
@@ -170,7 +171,7 @@ impl Session {
         verb: Verb,
         (id, generation): (&str, u64),
     ) -> Result<Arc<dyn Sandbox>> {
-        let refused = |kind| Error::refused(verb, kind).on(id);
+        let refused = |kind| Error::refused(verb, kind).on(failure::beginning(id, MAX_ID_BYTES));
         let id_of = SandboxId::new(id)
             .map_err(|error| refused(ErrorKind::InvalidArgument).detail(error))?;
         let sandboxes = self.sandboxes();

@@ -47,10 +47,11 @@ async fn members_that_nobody_knows_are_ignored() {
     params["limits"] = json!({ "max_line_bytes": 2_000_000, "later": 5 });
     host.request(1, "initialize", params).await;
     assert!(host.next().await["result"].is_object());
-    let line = r#"{"later":1,"jsonrpc":"2.0","params":{"spec":{"sandbox":"s","later":2},"later":3},"id":"a text","method":"acquire"}"#;
+    let line = r#"{"later":1,"jsonrpc":"2.0","params":{"spec":{"sandbox":"s","later":2},"later":3},"id":2,"method":"acquire"}"#;
     host.line(line).await;
+    assert_eq!(host.next().await["method"], "$/progress");
     let answer = host.next().await;
-    assert_eq!(answer["id"], "a text");
+    assert_eq!(answer["id"], 2);
     assert_eq!(answer["result"]["descriptor"]["generation"], 1);
     let read =
         verb(json!({ "paths": ["x"], "later": [], "_meta": { "deadline_ms": 5000, "later": 1 } }));

@@ -9,3 +9,4 @@ mod pipes;
 mod pressure;
 #[path = "../../../spp-client/tests/it/programs.rs"]
 mod programs;
+mod refusals;
