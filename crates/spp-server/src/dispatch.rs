@@ -8,6 +8,7 @@ use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use futures_util::FutureExt;
 use jsonrpsee::core::server::{ConnectionId, Extensions, MethodCallback, MethodResponse, Methods};
@@ -171,15 +172,18 @@ async fn answer(
         ));
         response = MethodResponse::error(WireId::Number(call.id()), wire(&error));
     }
-    // The id and the place are free before the host can know it.
-    session.end(call);
     let line = line_of(response);
-    // If the writer is gone, so is the host.
-    let _ = if call.has_streamed() {
-        session.lanes.data(line).await
+    // If the writer is gone, so is the host. The id and the place are free before the host can
+    // know it.
+    if line.len() > BULK_LINE || call.has_streamed() {
+        session.long_answers.fetch_add(1, Ordering::SeqCst);
+        session.end(call);
+        let _ = session.lanes.data(line).await;
+        session.long_answers.fetch_sub(1, Ordering::SeqCst);
     } else {
-        session.lanes.by_length(line).await
-    };
+        session.end(call);
+        let _ = session.lanes.control(line);
+    }
     for stream in call.answered() {
         session.receivers.end(stream, None, Ok(()));
     }

@@ -2,7 +2,8 @@
 //!
 //! One loop reads lines and acts on them without ever waiting for the writer, for a stream, or for
 //! a provider's verb. Credit, cancellation and stream data take effect in that loop, ahead of
-//! everything that is queued.
+//! everything that is queued. A host that sends without end and reads nothing is given up once too
+//! much waits for it.
 //!
 //! **Invariants.** A request is registered before its handler runs, so that a `$/cancel` right behind
 //! it finds it. What a handler does before it first waits happens in the order of the lines, so a
@@ -145,7 +146,7 @@ impl Connection {
         writing: &mut JoinHandle<std::io::Result<()>>,
         stop: &Cancel,
     ) -> Result<Ended, ServeError> {
-        let mut stop = pin!(stop.cancelled());
+        let mut stopped = pin!(stop.cancelled());
         let max = usize::try_from(self.session.limits.max_line_bytes).unwrap_or(usize::MAX);
         let mut lines = LineReader::new(reader, max);
         loop {
@@ -157,12 +158,21 @@ impl Connection {
                 biased;
                 filled = lines.fill() => filled,
                 _ = &mut *writing => return Ok(Ended::HostDeaf),
-                () = &mut stop => return Ok(Ended::Stopped),
+                () = &mut stopped => return Ok(Ended::Stopped),
             };
             match filled {
                 Ok(0) => return Ok(Ended::HostGone),
                 Ok(_) => {}
                 Err(error) => return Err(ServeError::Read(error)),
+            }
+            // A host that floods always has more to read: the rest of this process gets its turn,
+            // and the other ends are looked for, all the same.
+            tokio::task::consume_budget().await;
+            if writing.is_finished() {
+                return Ok(Ended::HostDeaf);
+            }
+            if stop.is_cancelled() {
+                return Ok(Ended::Stopped);
             }
         }
     }

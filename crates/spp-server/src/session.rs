@@ -5,7 +5,7 @@
 //! here at once, so that what it holds can end.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -24,6 +24,9 @@ use crate::call::{Call, Id};
 use crate::serve::LogLevel;
 use crate::{failure, notice};
 
+/// Places for calls that may begin when all others are taken.
+const ENDING_PLACES: usize = 256;
+
 /// The state of one connection.
 pub(crate) struct Session {
     pub(crate) provider: Arc<dyn Provider>,
@@ -39,6 +42,8 @@ pub(crate) struct Session {
     /// What the host receives at most; set by `initialize`.
     host: OnceLock<Limits>,
     draining: AtomicBool,
+    /// Answers that wait for a place among the data.
+    pub(crate) long_answers: AtomicUsize,
     calls: Mutex<HashMap<Id, Call>>,
     call_ended: Notify,
     sandboxes: Mutex<HashMap<SandboxId, Entry>>,
@@ -88,6 +93,7 @@ impl Session {
             log_level,
             host: OnceLock::new(),
             draining: AtomicBool::new(false),
+            long_answers: AtomicUsize::new(0),
             calls: Mutex::default(),
             call_ended: Notify::new(),
             sandboxes: Mutex::default(),
@@ -119,12 +125,21 @@ impl Session {
     }
 
     /// Registers a call. `exempt`: it may begin even when all places are taken.
+    ///
+    /// Whoever waits for an answer counts, also when the place of the call is free again and only
+    /// its long answer still waits for the host to read.
     pub(crate) fn begin(&self, id: Id, exempt: bool) -> Result<Call, NotBegun> {
         let mut calls = self.calls();
         if calls.contains_key(&id) {
             return Err(NotBegun::DuplicateId);
         }
-        if !exempt && calls.len() >= self.limits.max_in_flight as usize {
+        let places = self.limits.max_in_flight as usize;
+        let taken = if exempt {
+            calls.len() >= places.saturating_add(ENDING_PLACES)
+        } else {
+            calls.len() >= places || self.long_answers.load(Ordering::SeqCst) >= places
+        };
+        if taken {
             return Err(NotBegun::TooMany);
         }
         let call = Call::new(id);

@@ -24,11 +24,16 @@ pub(crate) struct Host {
 impl Host {
     /// A server that has heard nothing yet.
     pub(crate) fn raw() -> Self {
+        Self::served_by(|memory| memory)
+    }
+
+    /// The same, with another provider around the one in memory.
+    pub(crate) fn served_by(around: impl FnOnce(Arc<Memory>) -> Arc<dyn Provider>) -> Self {
         let provider = Memory::whole();
         let (output, server_input) = tokio::io::duplex(PIPE);
         let (server_output, input) = tokio::io::duplex(PIPE);
         let served = tokio::spawn(serve(
-            Arc::clone(&provider) as Arc<dyn Provider>,
+            around(Arc::clone(&provider)),
             server_input,
             server_output,
             ServeOptions::default(),

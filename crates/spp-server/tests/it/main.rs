@@ -1,6 +1,7 @@
 //! A server against raw lines, as a host in any language might write them, and on real pipes.
 
 mod broken;
+mod floods;
 mod host;
 mod lines;
 #[path = "../../../spp-client/tests/it/memory.rs"]
