@@ -16,7 +16,7 @@ use jsonrpsee::types::{ErrorObjectOwned, Id as WireId, Params};
 use sandbox_core::{Error, ErrorKind, Verb};
 use serde_json::value::RawValue;
 use spp_link::{BULK_LINE, Fault};
-use spp_protocol::codec::{self, Envelope, Line, StreamChunk, id_in_prefix, stream_named};
+use spp_protocol::codec::{self, Envelope, Line, Payload, StreamChunk, id_in_prefix, stream_named};
 use spp_protocol::message::Notification;
 use spp_protocol::message::stream::{Cancel, StreamCredit, StreamData, StreamEnd, StreamStop};
 use spp_protocol::message::value::MAX_INTEGER;
@@ -52,7 +52,9 @@ pub(crate) fn line(session: &Arc<Session>, methods: &Methods, line: &Line<'_>) -
                         .detail(format_args!("the request's line is longer than {max} bytes; send its content on a stream"));
                     refuse(session, id, &error);
                 }
-                None => tracing::warn!("an over-long line without an id was dropped"),
+                None => session
+                    .junk
+                    .dropped("the line is too long and has no id", prefix.len()),
             }
             return Dispatch::Done;
         }
@@ -66,7 +68,7 @@ pub(crate) fn line(session: &Arc<Session>, methods: &Methods, line: &Line<'_>) -
         return Dispatch::Done;
     }
     let Ok(envelope) = Envelope::parse(line) else {
-        tracing::warn!(bytes = line.len(), "a line that is no message was dropped");
+        session.junk.dropped("the line is no message", line.len());
         return Dispatch::Done;
     };
     match (envelope.method, envelope.id) {
@@ -83,7 +85,9 @@ pub(crate) fn line(session: &Arc<Session>, methods: &Methods, line: &Line<'_>) -
             line,
             "a request has a method, and an id that is an integer from 0 to 2^53 - 1",
         ),
-        (None, None) => tracing::warn!("a message without method and id was dropped"),
+        (None, None) => session
+            .junk
+            .dropped("the message has neither method nor id", line.len()),
     }
     Dispatch::Done
 }
@@ -212,7 +216,7 @@ fn line_of(response: MethodResponse) -> Vec<u8> {
 /// paths in one request are.
 fn batch(session: &Session, line: &[u8]) {
     let Ok(members) = serde_json::from_slice::<Vec<&RawValue>>(line) else {
-        tracing::warn!("a malformed batch was dropped");
+        session.junk.dropped("the batch is malformed", line.len());
         return;
     };
     for member in members {
@@ -234,7 +238,9 @@ fn invalid(session: &Session, message: &[u8], problem: &'static str) {
         return;
     };
     if id.get().len() > REPEATED_BYTES {
-        tracing::warn!("a request with an over-long id was dropped");
+        session
+            .junk
+            .dropped("the id is too long to be repeated", message.len());
         return;
     }
     let line = format!(
@@ -281,13 +287,14 @@ fn notification(session: &Session, method: &str, params: Option<&str>) {
         {
             session.receivers.spoil(stream.0, problem);
         }
-        // Not the parser's own words: they quote what is wrong, which nobody may log.
-        tracing::warn!(bytes = params.len(), problem, "a notification was dropped");
+        session.junk.dropped(problem, params.len());
     }
 }
 
 fn data(session: &Session, chunk: StreamChunk<'_>) {
     let (stream, seq, offset) = (chunk.stream.0, chunk.seq, chunk.offset);
+    let (Payload::Text(text) | Payload::Base64(text)) = &chunk.payload;
+    let bytes = text.len();
     match chunk.payload.into_bytes() {
         Ok(bytes) => {
             if let Err(refused) = session.receivers.data(stream, seq, offset, bytes) {
@@ -295,8 +302,10 @@ fn data(session: &Session, chunk: StreamChunk<'_>) {
             }
         }
         Err(error) => {
-            tracing::warn!(stream, %error, "stream data was dropped");
             session.receivers.spoil(stream, &error.to_string());
+            session
+                .junk
+                .dropped("stream data is not what it says", bytes);
         }
     }
 }

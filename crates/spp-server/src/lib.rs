@@ -24,6 +24,7 @@ mod call;
 mod dispatch;
 mod failure;
 mod gate;
+mod junk;
 mod log;
 mod methods;
 mod notice;

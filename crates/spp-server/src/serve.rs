@@ -192,6 +192,7 @@ impl Connection {
     /// The host is gone. Bounded in every step.
     async fn end(mut self, mut writing: JoinHandle<std::io::Result<()>>) {
         let session = &self.session;
+        session.junk.end();
         session.drain();
         session.cancel_all(None);
         session.senders.close();

@@ -21,6 +21,7 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use crate::call::{Call, Id};
+use crate::junk::Junk;
 use crate::serve::LogLevel;
 use crate::{failure, notice};
 
@@ -39,6 +40,7 @@ pub(crate) struct Session {
     /// Tells this start of the provider from every other.
     pub(crate) instance: String,
     pub(crate) log_level: Option<LogLevel>,
+    pub(crate) junk: Junk,
     /// What the host receives at most; set by `initialize`.
     host: OnceLock<Limits>,
     draining: AtomicBool,
@@ -91,6 +93,7 @@ impl Session {
             limits,
             instance,
             log_level,
+            junk: Junk::default(),
             host: OnceLock::new(),
             draining: AtomicBool::new(false),
             long_answers: AtomicUsize::new(0),

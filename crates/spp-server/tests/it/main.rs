@@ -4,6 +4,7 @@ mod broken;
 mod floods;
 mod host;
 mod lines;
+mod logs;
 #[path = "../../../spp-client/tests/it/memory.rs"]
 mod memory;
 mod pipes;
