@@ -38,6 +38,9 @@ const FLUSH: Duration = Duration::from_millis(500);
 /// Most bytes of short lines that may wait for a host that does not read.
 const CONTROL_LIMIT: usize = 16 * 1024 * 1024;
 
+/// How often is read before the other ends are looked for. Rarely enough to cost a call nothing.
+const READS_AT_ONCE: u32 = 64;
+
 /// How a provider is served.
 #[derive(Clone)]
 pub struct ServeOptions {
@@ -149,6 +152,7 @@ impl Connection {
         let mut stopped = pin!(stop.cancelled());
         let max = usize::try_from(self.session.limits.max_line_bytes).unwrap_or(usize::MAX);
         let mut lines = LineReader::new(reader, max);
+        let mut reads = 0;
         loop {
             while let Some(line) = lines.buffered() {
                 self.line(&line);
@@ -165,9 +169,14 @@ impl Connection {
                 Ok(_) => {}
                 Err(error) => return Err(ServeError::Read(error)),
             }
-            // A host that floods always has more to read: the rest of this process gets its turn,
-            // and the other ends are looked for, all the same.
-            tokio::task::consume_budget().await;
+            // A host that floods always has more to read: now and then the rest of this process gets
+            // its turn, and the other ends are looked for.
+            reads += 1;
+            if reads < READS_AT_ONCE {
+                continue;
+            }
+            reads = 0;
+            tokio::task::yield_now().await;
             if writing.is_finished() {
                 return Ok(Ended::HostDeaf);
             }
