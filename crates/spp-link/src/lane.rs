@@ -157,19 +157,6 @@ impl Lanes {
         self.data.send(line).await.map_err(|_| Closed)
     }
 
-    /// Queues an answer where it belongs by its length alone: short ones pass bulk data.
-    ///
-    /// # Errors
-    ///
-    /// [`Closed`] if the writer is gone.
-    pub async fn by_length(&self, line: Vec<u8>) -> Result<(), Closed> {
-        if line.len() > BULK_LINE {
-            self.data(line).await
-        } else {
-            self.control(line)
-        }
-    }
-
     /// Whether so much control is waiting that what is only informative is better left out.
     #[must_use]
     pub fn is_congested(&self) -> bool {

@@ -101,12 +101,13 @@ fn host(main: ProviderMain) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return failed(&format!("failed to start: {error}")),
     };
-    let (ended, flushed) = match runtime.block_on(serve_stdio(main)) {
+    let served = runtime.block_on(serve_stdio(main));
+    // A thread of the provider's that is stuck must not keep the process.
+    runtime.shutdown_background();
+    let (ended, flushed) = match served {
         Ok(served) => served,
         Err(reason) => return failed(&reason),
     };
-    // A thread of the provider's that is stuck must not keep the process.
-    runtime.shutdown_background();
     flushed.wait();
     match ended {
         Ok(_) => ExitCode::SUCCESS,

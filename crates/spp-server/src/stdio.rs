@@ -91,7 +91,11 @@ impl Flushed {
 }
 
 fn private(descriptor: BorrowedFd<'_>) -> io::Result<OwnedFd> {
-    Ok(rustix::io::fcntl_dupfd_cloexec(descriptor, PRIVATE_FROM)?)
+    match rustix::io::fcntl_dupfd_cloexec(descriptor, PRIVATE_FROM) {
+        // There are not that many: the limit on open files is lower.
+        Err(rustix::io::Errno::INVAL) => Ok(rustix::io::fcntl_dupfd_cloexec(descriptor, 3)?),
+        private => Ok(private?),
+    }
 }
 
 fn kind(descriptor: impl AsFd) -> io::Result<FileType> {

@@ -13,7 +13,7 @@ use memchr::memchr_iter;
 use rustix::fs::{Access, FileType, Stat};
 use rustix::io::Errno;
 use sandbox_core::file::{Durability, MAX_FILE_BYTES, Precondition, Replacement, WriteReceipt};
-use sandbox_core::{Ctx, Digest, ErrorKind, SandboxPath};
+use sandbox_core::{Ctx, Digest, Effect, ErrorKind, SandboxPath};
 use std::os::fd::AsFd;
 
 use super::edit::{self, Miss};
@@ -81,8 +81,21 @@ impl Files {
 
     fn try_give(&self, put: &Put<'_>) -> Result<Tried, Failure> {
         let (entry, made) = self.destination(put)?;
-        let _held = lock::hold([&entry]);
-        let old = match self.look(&entry, put) {
+        self.try_at(&entry, made, put).map_err(|failure| Failure {
+            // The directories that were made for it stay.
+            effect: if made {
+                Effect::Unknown
+            } else {
+                failure.effect
+            },
+            ..failure
+        })
+    }
+
+    /// - `made`: whether directories were made for it
+    fn try_at(&self, entry: &Entry<'_>, made: bool, put: &Put<'_>) -> Result<Tried, Failure> {
+        let _held = lock::hold([entry]);
+        let old = match self.look(entry, put) {
             Err(Failure {
                 fault: Fault::Os(Errno::LOOP),
                 ..

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use sandbox_core::file::{Change, WriteRequest};
-use sandbox_core::{Ctx, ErrorKind};
+use sandbox_core::{Ctx, Effect, ErrorKind};
 
 use super::file::{Name, block_on, names, refused};
 
@@ -78,9 +78,13 @@ fn a_full_disk_is_told_leaves_the_old_content_and_nothing_else() {
                     change(Change::put("file".path(), vec![b'x'; 1 << 20])).await,
                     ErrorKind::NoSpace,
                 );
-                refused(
-                    change(Change::put("new/file".path(), vec![b'x'; 1 << 20])).await,
-                    ErrorKind::NoSpace,
+                let beneath = change(Change::put("new/file".path(), vec![b'x'; 1 << 20]))
+                    .await
+                    .expect_err("there is no room");
+                // The directory stays, so it is not true that nothing happened.
+                assert_eq!(
+                    (beneath.kind(), beneath.effect()),
+                    (ErrorKind::NoSpace, Effect::Unknown)
                 );
                 let grow = Change::edit("file".path(), "old", vec![b'x'; 1 << 20]);
                 refused(change(grow).await, ErrorKind::NoSpace);

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::Stdio;
 
-use crate::support::{Place, check, finish, line, start};
+use crate::support::{Place, check, executable, finish, line, start};
 
 #[test]
 fn the_exit_status_is_the_commands_and_is_no_error() {
@@ -277,4 +277,20 @@ fn no_log_shows_the_value_of_a_variable() {
     let ended = place.spp(&["-vvv", "run", "--env", "TOKEN=hunter2", "--", "true"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(!ended.stderr.contains("hunter2"), "{}", ended.stderr);
+}
+
+#[test]
+fn sixty_four_open_files_are_enough() {
+    let place = Place::new();
+    let script = format!(
+        "ulimit -n 64; exec '{}' run -- echo fine",
+        executable().display()
+    );
+    // The outer one is only a way to set the limit.
+    let ended = place.spp(&["run", "--", "sh", "-c", &script]);
+    assert_eq!(
+        (ended.code, ended.stdout().as_str()),
+        (Some(0), "fine\n"),
+        "{ended:?}"
+    );
 }
