@@ -179,7 +179,7 @@ pub(crate) async fn print(text: impl Into<Bytes>, signals: &mut Signals, code: u
     }
 }
 
-/// As [`print`], where nothing runs that could look at signals.
+/// As [`print()`], where nothing runs that could look at signals.
 ///
 /// # Errors
 ///
