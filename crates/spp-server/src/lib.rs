@@ -1,7 +1,7 @@
 //! Serves any [`Provider`](sandbox_core::Provider) on a reader and a writer: what an adapter author
 //! builds on.
 //!
-//! An adapter implements the two traits of `sandbox_core` and calls [`main`](entry::main). Everything
+//! An adapter implements the two traits of `sandbox_core` and calls [`main`](main()). Everything
 //! between the pipes and the traits is here: lines, dispatch, streams under credit, cancellation,
 //! deadlines, capability gating, and coming to an end.
 //!

@@ -10,7 +10,7 @@
 //! stream that a request names is open before its data is read. When the host is gone, everything
 //! ends within a few seconds, even what waits for credit that will never come.
 //!
-//! Not here: what the methods do ([`methods`](crate::methods)).
+//! Not here: what the methods do (`methods`).
 
 use std::pin::pin;
 use std::sync::Arc;

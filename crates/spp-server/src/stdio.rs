@@ -5,7 +5,7 @@
 //! numbers that no child inherits; afterwards standard input is `/dev/null` and standard output
 //! is standard error, where a stray print is a log line.
 //!
-//! Not here: what is said on the pipes ([`serve`](crate::serve)).
+//! Not here: what is said on the pipes ([`serve`](mod@crate::serve)).
 
 use std::fs::File;
 use std::io;
