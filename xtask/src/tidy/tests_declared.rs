@@ -177,11 +177,11 @@ mod tests {
         Planted::tidy()
             .file(
                 "crates/core/tests/it/main.rs",
-                "#[path = \"../shared/help.rs\"]\nmod help;\nmod inner;\n",
+                "#[path = \"../common/help.rs\"]\nmod help;\nmod inner;\n",
             )
             .file("crates/core/tests/it/inner/mod.rs", "mod deeper;\n")
             .file("crates/core/tests/it/inner/deeper.rs", TEST)
-            .file("crates/core/tests/shared/help.rs", TEST)
+            .file("crates/core/tests/common/help.rs", TEST)
             .expect_tidy();
     }
 
