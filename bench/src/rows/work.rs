@@ -17,7 +17,7 @@ use crate::report::{Row, ratio};
 
 const CRATE: &str = "strsim";
 const ROUNDS: usize = 3;
-const ATTEMPTS: usize = 3;
+const ATTEMPTS: usize = 6;
 const MOST_RATIO: f64 = 1.05;
 
 pub(super) async fn run(place: &Place) -> Result<Vec<Row>> {
