@@ -72,12 +72,7 @@ impl OutputKeeper {
 pub fn cut(head: Bytes, tail: Bytes, total: u64) -> Output {
     let (head, tail) = if (head.len() as u64) < total {
         let end = head.len() - incomplete_end(&head);
-        let start = tail
-            .iter()
-            .take(3)
-            .take_while(|byte| is_continuation(**byte))
-            .count();
-        (head.slice(..end), tail.slice(start..))
+        (head.slice(..end), tail.slice(incomplete_start(&tail)..))
     } else {
         (head, tail)
     };
@@ -108,6 +103,17 @@ pub fn incomplete_end(bytes: &[u8]) -> usize {
         return if needed > back { back } else { 0 };
     }
     0
+}
+
+/// How many bytes at the start of `bytes` end a UTF-8 character whose beginning is not there: 0 to 3.
+fn incomplete_start(bytes: &[u8]) -> usize {
+    let rest = bytes
+        .iter()
+        .take(4)
+        .take_while(|byte| is_continuation(**byte))
+        .count();
+    // No character has four bytes after its first: that is no text.
+    if rest < 4 { rest } else { 0 }
 }
 
 fn is_continuation(byte: u8) -> bool {
@@ -176,6 +182,8 @@ mod tests {
             (output.head.len(), output.tail.len(), output.dropped),
             (10, 10, 80)
         );
+        let output = keep(10, 10, &[0x80; 100], 100);
+        assert_eq!((output.head.len(), output.tail.len()), (10, 10));
     }
 
     #[test]

@@ -15,12 +15,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::{Bytes, BytesMut};
+use sandbox_core::output::cut;
 use sandbox_core::process::{BeyondLog, Output, OutputPolicy};
 use tokio::sync::Notify;
 
 use super::budget::Budget;
 use super::store::Store;
-use super::text;
 
 /// What the pump has to do after it added something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -287,20 +287,13 @@ impl Log {
             let from = total
                 .saturating_sub(tail)
                 .max(if gap { ring_start } else { to });
-            (
-                text::cut_end(state.range(0, to)),
-                text::cut_start(state.range(from, total)),
-            )
+            (state.range(0, to), state.range(from, total))
         };
         // Pieces that the disk would not take or give are missing like any others.
-        let dropped = total.saturating_sub((first.len() + last.len()) as u64);
         Output {
-            head: first,
-            tail: last,
-            dropped,
-            total,
             unlogged: total - state.kept,
             log_failure,
+            ..cut(first, last, total)
         }
     }
 }

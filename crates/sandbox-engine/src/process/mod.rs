@@ -10,7 +10,7 @@
 //! | `run`, `oversee` | from there to the moment when nothing is left |
 //! | `verbs` | reading, writing to and stopping what runs |
 //! | `table` | the processes by id |
-//! | `pump`, `log`, `store`, `budget`, `text` | output |
+//! | `pump`, `log`, `store`, `budget` | output |
 //! | `input`, `terminal` | input, and the terminal in place of pipes |
 //! | [`environment`], `program` | what is executed, with which variables, and why it was not |
 //!
@@ -35,7 +35,6 @@ mod start;
 mod store;
 mod table;
 mod terminal;
-mod text;
 mod verbs;
 
 use std::path::PathBuf;
