@@ -15,26 +15,28 @@ const LINK: &str = "spp-link";
 const CLIENT: &str = "spp-client";
 const SERVER: &str = "spp-server";
 const ENGINE: &str = "sandbox-engine";
+const TREE: &str = "sandbox-tree";
 const HOST: &str = "sandbox-host";
 const CONFORMANCE: &str = "sandbox-conformance";
 
 /// A crate, and those of ours that it may depend on.
-const ARROWS: [(&str, &[&str]); 13] = [
+const ARROWS: [(&str, &[&str]); 14] = [
     (CORE, &[]),
     ("xtask", &[]),
     (PROTOCOL, &[CORE]),
-    (ENGINE, &[CORE]),
+    (TREE, &[CORE]),
+    (ENGINE, &[CORE, TREE]),
     (LINK, &[CORE, PROTOCOL]),
     (CLIENT, &[CORE, PROTOCOL, LINK]),
     (SERVER, &[CORE, PROTOCOL, LINK]),
     ("spp-engine", &[CORE, ENGINE, SERVER]),
     ("spp-provider-local", &[CORE, ENGINE, SERVER]),
-    (HOST, &[CORE, PROTOCOL, CLIENT]),
+    (HOST, &[CORE, PROTOCOL, CLIENT, TREE]),
     // The server is for its provider that lies, which must speak below what the client sends.
     (CONFORMANCE, &[CORE, PROTOCOL, CLIENT, HOST, SERVER]),
-    ("spp-cli", &[CORE, HOST, SERVER, CONFORMANCE]),
+    ("spp-cli", &[CORE, HOST, SERVER, CONFORMANCE, TREE]),
     // It measures what an embedder gets, so it may use what an embedder uses.
-    ("spp-bench", &[CORE, HOST]),
+    ("spp-bench", &[CORE, HOST, TREE]),
 ];
 
 /// What every provider may depend on that has no row of its own: it is a client of the engine that

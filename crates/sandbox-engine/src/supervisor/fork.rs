@@ -170,11 +170,11 @@ pub(super) async fn sweep_orphans() -> (u32, Vec<i32>) {
 fn orphans(table: &Table) -> Vec<i32> {
     let register = register();
     let own = rustix::process::getpid().as_raw_nonzero().get();
-    let session = rustix::process::getsid(None).map_or(0, |pid| pid.as_raw_nonzero().get());
+    let session = table.session(own);
     let known = |pid: &i32| register.living.contains(pid) || register.leaving.contains(pid);
     let mut orphans = Vec::new();
     table.each(|stat| {
-        if stat.parent == own && stat.session != session && !known(&stat.pid) {
+        if stat.parent == own && Some(stat.session) != session && !known(&stat.pid) {
             orphans.push(stat.pid);
         }
     });

@@ -103,6 +103,21 @@ impl Table {
         zombie
     }
 
+    /// The session of a process, as the table numbers it; nothing if the process is gone.
+    ///
+    /// Zero is a session too: one whose leader is outside this process namespace, as it is for
+    /// whatever a container manager or `unshare --pid` starts. So `getsid` is not asked: its zero
+    /// would have to be told from "no process", and it has to match what the table says anyway.
+    pub(super) fn session(&self, pid: i32) -> Option<i32> {
+        let mut session = None;
+        self.each(|stat| {
+            if stat.pid == pid {
+                session = Some(stat.session);
+            }
+        });
+        session
+    }
+
     /// Calls `see` with every process there is.
     pub(super) fn each(&self, mut see: impl FnMut(Stat)) {
         let Some(proc) = &self.proc else { return };
@@ -186,6 +201,12 @@ mod tests {
         );
         assert_eq!(parse_stat(b"5 (x"), None);
         assert_eq!(parse_stat(b""), None);
+    }
+
+    #[test]
+    fn a_session_whose_leader_is_outside_the_namespace_is_zero() {
+        let text = b"9 (sh) S 1 0 0 0 -1 4194304";
+        assert_eq!(parse_stat(text).map(|stat| stat.session), Some(0));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use sandbox_core::process::{
-    Delivery, Descendants, ExecRequest, ProcStopRequest, SpawnRequest, Status, Stop,
+    Delivery, Descendants, ExecRequest, ProcStopRequest, ProcessSpec, SpawnRequest, Status, Stop,
 };
 use sandbox_core::{Cancel, Ctx, ErrorKind};
 
@@ -383,6 +383,38 @@ async fn a_command_that_kills_its_supervisor_dies_and_the_outcome_says_lost() {
     );
     assert_eq!(running(&mark), Vec::<u32>::new());
     assert_eq!(place.sh("exit 4").await.exit.status, Status::Exited(4));
+}
+
+/// What a container manager starts is in a session whose leader it cannot see, which has no number
+/// there. Orphans are told from children of ours by their session, so this is tried in such a place.
+#[tokio::test]
+async fn a_session_led_from_outside_the_namespace_hides_no_orphan() {
+    let place = Place::new();
+    let user = rustix::process::geteuid();
+    let namespace: &[&str] = match user.is_root() {
+        true => &["unshare", "--pid", "--fork", "--mount-proc"],
+        false => &[
+            "unshare",
+            "--user",
+            "--map-root-user",
+            "--pid",
+            "--fork",
+            "--mount-proc",
+        ],
+    };
+    let itself = std::env::current_exe().expect("the path of this test");
+    let itself = itself.to_str().expect("a name in UTF-8");
+    let module = "process_tree::a_command_that_kills_its_supervisor_dies_and_the_outcome_says_lost";
+    let argv: Vec<&str> = [namespace, &[itself, "--exact", module]].concat();
+    let request = ExecRequest::new(ProcessSpec::new(argv));
+    let outcome = place.exec(request).await.expect("ran");
+    let said = text(&outcome.stdout.head);
+    assert!(
+        said.contains("1 passed"),
+        "{said}{}",
+        text(&outcome.stderr.head)
+    );
+    assert_eq!(outcome.exit.status, Status::Exited(0));
 }
 
 /// The supervisor keeps the time, so a command that stops it must not thereby stop the clock.
