@@ -7,3 +7,7 @@
 //!
 //! Not here: deciding which directory may be touched (`sandbox_engine::root`, the host's
 //! configuration), and how a tree travels (`spp_protocol`).
+
+pub mod errno;
+pub mod reader;
+pub mod unpack;

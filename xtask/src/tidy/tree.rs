@@ -48,8 +48,12 @@ impl Tree {
                 let kind = entry
                     .file_type()
                     .context(|| format!("inspect {}", path.display()))?;
+                // In a linked worktree it is a file that names a directory of the machine.
+                if entry.file_name() == ".git" {
+                    continue;
+                }
                 if kind.is_dir() {
-                    if entry.file_name() != ".git" && !path.join(CACHE_TAG).exists() {
+                    if !path.join(CACHE_TAG).exists() {
                         directories.push(path);
                     }
                 } else if kind.is_file() {
