@@ -1,7 +1,11 @@
-//! What comes out of archives, ours and hostile ones, as it lies on the disk.
+//! Archives, ours and hostile ones, as they lie on the disk, and walks over trees made to be hard.
 
 mod archive;
 mod hostile;
 mod merge;
 mod staging;
 mod support;
+mod walk;
+mod walk_git;
+mod walk_hostile;
+mod walk_tree;
