@@ -29,6 +29,8 @@ pub type VerdictFuture<'a> = Pin<Box<dyn Future<Output = Verdict> + Send + 'a>>;
 /// One promise of the port, and how to see whether it is kept.
 #[derive(Clone, Copy)]
 pub struct Check {
+    /// What it is about, in one word: the first module it is in.
+    pub group: &'static str,
     /// The promise as a sentence; the name of the test.
     pub name: &'static str,
     /// Without which the promise is not made, or cannot be looked at.

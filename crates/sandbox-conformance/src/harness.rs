@@ -142,6 +142,8 @@ fn look(directory: &Path, entries: &mut BTreeMap<PathBuf, (u32, Vec<u8>)>) -> st
 /// directory for temporary files, removed when the sandbox is closed.
 pub struct OnThisMachine {
     provider: Arc<dyn Provider>,
+    options: Option<String>,
+    within: Option<PathBuf>,
     keep: std::sync::Mutex<BTreeMap<SandboxId, tempfile::TempDir>>,
 }
 
@@ -151,12 +153,33 @@ impl OnThisMachine {
     pub fn new(provider: Arc<dyn Provider>) -> Self {
         Self {
             provider,
+            options: None,
+            within: None,
             keep: std::sync::Mutex::default(),
         }
     }
 
+    /// The same, with options of the provider's own in each spec, as JSON text.
+    #[must_use]
+    pub fn with_options(mut self, options: Option<String>) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// The same, with its directories in this one.
+    #[must_use]
+    pub fn within(mut self, directory: PathBuf) -> Self {
+        self.within = Some(directory);
+        self
+    }
+
     fn prepare(&self, id: &SandboxId) -> std::io::Result<Outside> {
-        let base = tempfile::Builder::new().prefix("conformance-").tempdir()?;
+        let mut base = tempfile::Builder::new();
+        base.prefix("conformance-");
+        let base = match &self.within {
+            Some(directory) => base.tempdir_in(directory)?,
+            None => base.tempdir()?,
+        };
         // The kernel's spelling: a workspace that is reached through a link has two names.
         let real = base.path().canonicalize()?;
         let (workspace, directory) = (real.join("workspace"), real.join("outside"));
@@ -190,6 +213,7 @@ impl Harness for OnThisMachine {
             .prepare(&id)
             .map_err(|error| Failure::new(format_args!("cannot prepare a workspace: {error}")))?;
         let mut spec = AcquireSpec::new(id);
+        spec.options.clone_from(&self.options);
         spec.root = Some(
             outside
                 .workspace()
@@ -219,6 +243,44 @@ impl Harness for OnThisMachine {
                 Failure::new(format_args!("cannot remove the workspace: {error}"))
             })?;
         }
+        Ok(())
+    }
+}
+
+/// Sandboxes whose workspaces the provider makes by itself. What lies beside them cannot be seen.
+pub struct Elsewhere {
+    provider: Arc<dyn Provider>,
+    options: Option<String>,
+}
+
+impl Elsewhere {
+    /// Sandboxes of `provider`, whose specs name no root and have these options, as JSON text.
+    #[must_use]
+    pub fn new(provider: Arc<dyn Provider>, options: Option<String>) -> Self {
+        Self { provider, options }
+    }
+}
+
+#[async_trait]
+impl Harness for Elsewhere {
+    async fn open(&self) -> Result<Place, Failure> {
+        let mut spec = AcquireSpec::new(fresh_id());
+        spec.options.clone_from(&self.options);
+        let sandbox = self.provider.acquire(&Ctx::new(), &spec).await?;
+        Ok(Place {
+            provider: Arc::clone(&self.provider),
+            spec,
+            sandbox,
+            outside: None,
+        })
+    }
+
+    async fn close(&self, place: Place) -> Result<(), Failure> {
+        let id = &place.spec.id;
+        place
+            .provider
+            .release(&Ctx::new(), id, Disposition::Destroy)
+            .await?;
         Ok(())
     }
 }

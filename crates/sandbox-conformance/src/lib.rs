@@ -13,6 +13,11 @@
 //! | [`harness`] | how a check gets its sandbox, and what it may see of it from outside |
 //! | [`double`] | sandboxes that are wrong in exactly one way, to show that the checks can fail |
 //! | `file`, `containment`, `process`, `lifecycle`, `undeclared` | the checks |
+//! | [`wire`] | checks of the protocol itself, on the bytes of a provider's pipes |
+//! | [`catalogue`] | all checks of both kinds under stable ids, and the clauses they are about |
+//! | [`runner`], [`report`], [`expected`], [`orphans`] | what `spp-conformance` is made of |
+//!
+//! `spp-conformance COMMAND...` runs all of it on an executable, in whatever language it is written.
 //!
 //! To put a provider under the suite, write a factory and name it:
 //!
@@ -34,22 +39,28 @@
 //! of the check it is shown that the verb answers `Unsupported`. A mandatory verb has no capability
 //! and cannot be left out at all.
 //!
-//! Not here: how the engine resists hostile guests, and faults of the wire, which the crates that
-//! own them test.
+//! Not here: how the engine resists hostile guests, and what a host does about a provider that lies,
+//! which the crates that own them test.
 
 #[macro_use]
 mod support;
 
+pub mod catalogue;
 pub mod check;
 mod containment;
 pub mod double;
+pub mod expected;
 mod file;
 pub mod harness;
 mod lifecycle;
+pub mod orphans;
 mod process;
+pub mod report;
+pub mod runner;
 pub mod suite;
 mod undeclared;
+pub mod wire;
 
 pub use check::{Check, Failure, Need, Passed, Verdict, run_by_name};
-pub use harness::{Harness, OnThisMachine, Outside, Place};
+pub use harness::{Elsewhere, Harness, OnThisMachine, Outside, Place};
 pub use suite::CHECKS;

@@ -386,6 +386,7 @@ macro_rules! checks {
         /// Every check, in the order of the list.
         pub const CHECKS: &[Check] = &[
             $(Check {
+                group: stringify!($first),
                 name: __last!($first $($rest)*),
                 needs: &[$(need!($need)),*],
                 clause: $clause,

@@ -10,6 +10,7 @@
 //! | --- | --- |
 //! | [`config`] | sources, checks and errors of the configuration |
 //! | [`locate`] | finding a provider's executable |
+//! | [`direct`] | one provider, named by its command, for whoever checks providers |
 //! | [`spawn`](mod@spawn) | the one door for starting processes, and the environment they get |
 //! | `process` | one life of a provider: handshake, watch, certain end |
 //! | `supervise` | many lives: restart with backoff, giving up |
@@ -23,6 +24,7 @@
 //! holds its output. Nothing is ever run at another location than the one named.
 
 pub mod config;
+pub mod direct;
 pub mod error;
 pub mod host;
 pub mod id;

@@ -52,6 +52,7 @@ pub(crate) struct Process {
     connection: Arc<Connection>,
     stop: mpsc::Sender<Stop>,
     phase: watch::Receiver<Phase>,
+    stderr: Tail,
 }
 
 /// How a provider is to end.
@@ -117,6 +118,7 @@ impl Process {
         // Room for being asked once and for being hurried once.
         let (stop, stopped) = mpsc::channel(2);
         let (tell, phase) = watch::channel(Phase::Running);
+        let stderr = life.stderr.clone();
         tokio::spawn(supervise(
             life,
             Arc::clone(&connection),
@@ -128,12 +130,18 @@ impl Process {
             connection,
             stop,
             phase,
+            stderr,
         })
     }
 
     /// The connection, which may have ended meanwhile.
     pub(crate) fn connection(&self) -> &Arc<Connection> {
         &self.connection
+    }
+
+    /// The end of what it wrote on standard error until now.
+    pub(crate) fn stderr(&self) -> StderrTail {
+        self.stderr.snapshot()
     }
 
     /// Why it cannot be used any more, if that is so. It may still be there.

@@ -94,6 +94,26 @@ impl Launch {
         })
     }
 
+    /// The same with further arguments.
+    pub(crate) fn with_more(mut self, args: impl IntoIterator<Item = String>) -> Self {
+        self.args.extend(args);
+        self
+    }
+
+    /// The same with one more variable, or another value of it.
+    pub(crate) fn with_variable(mut self, name: OsString, value: OsString) -> Self {
+        self.env.retain(|(known, _)| *known != name);
+        self.env.push((name, value));
+        self
+    }
+
+    /// The same without the variables by which a provider knows its host.
+    pub(crate) fn by_hand(mut self) -> Self {
+        self.env
+            .retain(|(name, _)| name != COOKIE && name != COOKIE_PID);
+        self
+    }
+
     /// Starts it.
     ///
     /// The child is not killed when its handle is dropped: closing its input ends it in order, and

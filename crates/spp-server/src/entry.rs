@@ -34,6 +34,7 @@ use sandbox_core::{Cancel, Capabilities, Provider, Result};
 use spp_protocol::message::handshake::{CapabilityTree, Manifest, Offer};
 use spp_protocol::message::value::JsonText;
 use spp_protocol::{EXIT_NOT_A_HOST, HOST_PID_VARIABLE, HOST_VARIABLE, version};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::serve::{Ended, ServeError, ServeOptions, serve};
 use crate::stdio::{Flushed, stdio};
@@ -125,6 +126,9 @@ async fn serve_stdio(main: ProviderMain) -> Result<(Result<Ended, ServeError>, F
         ..ServeOptions::default()
     };
     tokio::spawn(watch_host(options.stop.clone()));
+    let terminate = signal(SignalKind::terminate())
+        .map_err(|error| format!("failed to listen for SIGTERM: {error}"))?;
+    tokio::spawn(watch_signal(terminate, options.stop.clone()));
     // As a task, because waking the future that a thread blocks on costs a system call each time,
     // even from that thread itself: three of them in every call that runs something.
     let served = tokio::spawn(async move { serve(provider, reader, writer, options).await });
@@ -149,6 +153,14 @@ async fn watch_host(stop: Cancel) {
         tokio::time::sleep(HOST_CHECK).await;
     }
     tracing::warn!("the host is gone");
+    stop.cancel();
+}
+
+/// SIGTERM means what the end of the input means. Without this it would end the process where it
+/// stands, and what it made would be left.
+async fn watch_signal(mut terminate: Signal, stop: Cancel) {
+    terminate.recv().await;
+    tracing::info!("SIGTERM came");
     stop.cancel();
 }
 
