@@ -140,19 +140,34 @@ pub trait Sandbox: Send + Sync {
     /// `ProcessNotFound`, `InvalidArgument` for a signal that does not exist.
     async fn proc_stop(&self, ctx: &Ctx, request: ProcStopRequest) -> Result<StopReceipt>;
 
-    /// Puts a tree into the sandbox.
+    /// Puts a tree into the sandbox: all of it, or nothing.
+    ///
+    /// The destination is missing or empty, or a base says what is there. Permission bits, times and texts
+    /// of links are kept; set-id and sticky bits and owners are not. A directory that is there keeps its own.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for an entry that is refused, naming it; `Conflict` if the base is not what is
-    /// there; `NoSpace`, `TooLarge`.
+    /// | kind | when | effect |
+    /// | --- | --- | --- |
+    /// | `InvalidArgument` | the archive is cut, or an entry of it is refused, named | none |
+    /// | `TooLarge` | the archive has too many entries, levels or bytes | none |
+    /// | `NotEmpty` | there is no base, and something is there | none |
+    /// | `Conflict` | the base is not what is there | none |
+    /// | `NotADirectory`, `OutsideRoot`, `ReadOnly`, `PermissionDenied`, `NoSpace` | of the destination | none |
+    /// | `Cancelled`, `DeadlineExceeded` | before the tree was put in place | none |
+    /// | any | an entry could not be put in place; those before it were taken back, as far as the text says | unknown |
+    ///
+    /// Source: `docs/protocol.md`, `push_tree`.
     async fn push_tree(&self, ctx: &Ctx, request: PushRequest) -> Result<PushReceipt>;
 
-    /// Gets trees out of the sandbox.
+    /// Gets trees out of the sandbox, as one archive. Has no effect.
+    ///
+    /// What could not be packed as it is, is in the receipt, and no error.
     ///
     /// # Errors
     ///
-    /// `NotFound` for a root, here or, like every later failure, from [`Pull::receipt`].
+    /// `NotFound`, `NotADirectory` and others for the root of a scope, `InvalidArgument` for a malformed glob or for
+    /// roots that have no directory in common; here or, like every later failure, from [`Pull::receipt`].
     async fn pull_tree(&self, ctx: &Ctx, request: PullRequest) -> Result<Pull>;
 }
 

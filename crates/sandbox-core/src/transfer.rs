@@ -59,6 +59,9 @@ pub struct PushReceipt {
 }
 
 /// Gets trees out of the sandbox.
+///
+/// Entries are named from the deepest directory that all scopes lie in: from its root if there is one
+/// scope. That directory itself is no entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PullRequest {
     /// Which entries.
@@ -90,8 +93,31 @@ pub struct PullReceipt {
     pub entries: u64,
     /// Entries of the base that are gone.
     pub removed: Vec<SandboxPath>,
+    /// Entries that are not in the stream as they are in the tree.
+    pub flaws: Vec<Flaw>,
     /// The tree now.
     pub manifest: Manifest,
+}
+
+/// An entry that a stream could not carry as it is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Flaw {
+    /// Which, relative to the tree's root.
+    pub path: SandboxPath,
+    /// What is the matter with it.
+    pub cause: FlawCause,
+}
+
+/// What is the matter with an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FlawCause {
+    /// It changed while it was read: its content in the stream is of the size it had at first, cut or
+    /// filled up with zeros, and may be one that it never had.
+    Changed,
+    /// It is a FIFO, a socket or a device, and was left out.
+    Special,
+    /// It may not be read, and was left out; of a directory, what is in it.
+    Unreadable,
 }
 
 /// What a tree consists of, in path order.

@@ -32,6 +32,7 @@ use crate::file::Files;
 use crate::file::call::{self, Interrupt};
 use crate::process::Processes;
 use crate::root::Roots;
+use crate::transfer::Trees;
 
 /// What an engine can do.
 #[must_use]
@@ -48,6 +49,8 @@ pub fn capabilities() -> Capabilities {
         Capability::Stdin,
         Capability::Pty,
         Capability::Spawn,
+        Capability::PushTree,
+        Capability::PullTree,
     ]
     .into_iter()
     .collect()
@@ -59,6 +62,7 @@ pub struct Engine {
     descriptor: Arc<Descriptor>,
     roots: Arc<Roots>,
     files: Files,
+    trees: Trees,
     processes: Processes,
     /// The root, once something was started in it: most commands are, and need not open it again.
     start: OnceLock<Arc<OwnedFd>>,
@@ -73,6 +77,7 @@ impl Engine {
         Self {
             descriptor: Arc::new(descriptor),
             files: Files::new(Arc::clone(&roots)),
+            trees: Trees::new(Arc::clone(&roots)),
             roots,
             processes,
             start: OnceLock::new(),
@@ -222,11 +227,13 @@ impl Sandbox for Engine {
         self.processes.proc_stop(ctx, request).await
     }
 
-    async fn push_tree(&self, _ctx: &Ctx, _request: PushRequest) -> Result<PushReceipt> {
-        unsupported(Verb::PushTree, "write the files one by one instead")
+    async fn push_tree(&self, ctx: &Ctx, request: PushRequest) -> Result<PushReceipt> {
+        self.open(Verb::PushTree)?;
+        self.trees.push_tree(ctx, request).await
     }
 
-    async fn pull_tree(&self, _ctx: &Ctx, _request: PullRequest) -> Result<Pull> {
-        unsupported(Verb::PullTree, "read the files one by one instead")
+    async fn pull_tree(&self, ctx: &Ctx, request: PullRequest) -> Result<Pull> {
+        self.open(Verb::PullTree)?;
+        self.trees.pull_tree(ctx, request)
     }
 }

@@ -7,6 +7,7 @@
 //! | [`root`] | the directories a sandbox reaches, and opening beneath them |
 //! | [`file`](mod@file) | `read`, `read_many`, `write`, `remove`, `stat_many` |
 //! | [`process`] | `exec`, `spawn`, `proc_read`, `proc_stdin`, `proc_stop` |
+//! | [`transfer`] | `push_tree`, `pull_tree` |
 //! | [`supervisor`] | who starts commands, and ends everything they left behind |
 //!
 //! **Invariants.** A verb's behaviour is written here once, for every location. No JSON and no
@@ -20,6 +21,7 @@ pub mod process;
 pub mod provider;
 pub mod root;
 pub mod supervisor;
+pub mod transfer;
 
 pub use engine::Engine;
 pub use harden::harden;

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::error::{CODES, ErrorObject};
 use crate::message::handshake::Manifest;
-use crate::message::tree::ManifestEntry;
+use crate::message::tree::{Flaw, ManifestEntry};
 use crate::message::{
     Notification, Request, file, handshake, lifecycle, policy, process, search, stream, tree,
 };
@@ -97,6 +97,7 @@ impl Collector {
         // Named in texts and by keys of maps only, so no message leads to them.
         self.reference::<Manifest>();
         self.reference::<ManifestEntry>();
+        self.reference::<Flaw>();
         self.reference::<policy::LimitKind>();
         let codes: Map<String, Value> = CODES
             .iter()

@@ -17,6 +17,7 @@
 
 mod fault;
 mod open;
+mod tree;
 mod walk;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -28,6 +29,7 @@ use sandbox_core::{Error, ErrorKind, MountAccess, Result, SandboxPath, Verb};
 
 pub(crate) use fault::{Fault, Outcome, os_error};
 pub(crate) use open::{Cached, Opened, check_access, kind_name, open_entry};
+pub(crate) use tree::Destination;
 pub(crate) use walk::{Entry, Found, Last, Missing, make_directory, read_link};
 
 /// The roots of one sandbox. See the [module](self).

@@ -15,3 +15,4 @@ mod process_tree;
 mod provider;
 mod root_links;
 mod root_races;
+mod transfer;

@@ -486,6 +486,7 @@ impl Sandbox for MemorySandbox {
                 Ok(PullReceipt {
                     entries: 3,
                     removed: vec![],
+                    flaws: vec![],
                     manifest: Manifest {
                         entries: (0..2000).map(entry).collect(),
                     },

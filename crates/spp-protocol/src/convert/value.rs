@@ -175,7 +175,7 @@ impl ProcStdinParams {
 impl PushTreeParams {
     /// The byte fields; the archive has a stream of its own.
     pub fn byte_fields(&self) -> impl Iterator<Item = &ByteField> {
-        self.base.iter()
+        self.base.iter().chain(&self.removed)
     }
 }
 

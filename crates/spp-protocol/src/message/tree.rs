@@ -1,7 +1,8 @@
 //! The verbs that move trees: `push_tree`, `pull_tree`.
 //!
 //! A manifest is a byte field, because the manifest of a large tree is longer than any line: its
-//! bytes are one [`ManifestEntry`] as JSON a line, in path order.
+//! bytes are one [`ManifestEntry`] as JSON a line, in path order. So are other lists that grow with the
+//! tree: of paths, one name as JSON a line, and of [`Flaw`]s.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,9 +26,9 @@ verb! {
         /// A manifest: what the sender believes is there.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub base: Option<ByteField>,
-        /// Entries of the base to remove.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        pub removed: Vec<Octets>,
+        /// Paths: entries of the base to remove.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub removed: Option<ByteField>,
         /// The stream for a resulting manifest that does not fit the line.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub manifest: Option<StreamId>,
@@ -71,7 +72,7 @@ verb! {
         pub base: Option<ByteField>,
         /// The stream of the tar archive, towards the host. The result ends it.
         pub archive: StreamId,
-        /// The stream for a resulting manifest that does not fit the line.
+        /// The stream for lists of the result that do not fit the line.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub manifest: Option<StreamId>,
     }
@@ -82,9 +83,12 @@ verb! {
 pub struct PullTreeResult {
     /// Entries in the archive.
     pub entries: u64,
-    /// Entries of the base that are gone.
-    #[serde(default)]
-    pub removed: Vec<Octets>,
+    /// Paths: entries of the base that are gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub removed: Option<ByteField>,
+    /// Flaws: entries that are not in the archive as they are in the tree.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flaws: Option<ByteField>,
     /// A manifest: the tree now.
     pub manifest: ByteField,
 }
@@ -103,4 +107,25 @@ pub struct ManifestEntry {
     /// Digest of a file's content, or of a link's text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
+}
+
+/// One line of a list of flaws.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Flaw {
+    /// Which entry, relative to the tree's root.
+    pub path: Octets,
+    /// What is the matter with it.
+    pub cause: FlawCause,
+}
+
+open! {
+    /// What is the matter with an entry of a tree.
+    pub enum FlawCause {
+        /// It changed while it was read; its content in the archive is cut or filled up to the size it had.
+        Changed = "changed",
+        /// It is a FIFO, a socket or a device, and was left out.
+        Special = "special",
+        /// It may not be read, and was left out; of a directory, what is in it.
+        Unreadable = "unreadable",
+    }
 }

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use spp_protocol::error::{CODES, ErrorObject};
 use spp_protocol::message::handshake::{self, Manifest};
-use spp_protocol::message::tree::ManifestEntry;
+use spp_protocol::message::tree::{Flaw, ManifestEntry};
 use spp_protocol::message::{
     Notification, Request, file, lifecycle, process, search, stream, tree,
 };
@@ -229,6 +229,10 @@ fn what_travels_outside_of_messages_has_golden_text_too() {
     };
     check("spp_manifest", "Manifest", &|line| {
         let value: Manifest = serde_json::from_str(line).expect("a manifest");
+        serde_json::to_string(&value).expect("JSON")
+    });
+    check("flaw", "Flaw", &|line| {
+        let value: Flaw = serde_json::from_str(line).expect("a flaw");
         serde_json::to_string(&value).expect("JSON")
     });
     check("manifest_entry", "ManifestEntry", &|line| {

@@ -8,7 +8,7 @@ use sandbox_core::file::RemoveReceipt;
 use sandbox_core::process::{
     Delivery, ExecRequest, Output, SpawnReceipt, Stdin, StdinReceipt, StopReceipt,
 };
-use sandbox_core::transfer::{Compression, PullReceipt, PushReceipt, PushRequest};
+use sandbox_core::transfer::{Compression, Flaw, FlawCause, PullReceipt, PushReceipt, PushRequest};
 use sandbox_core::{
     ByteStream, Disposition, Generation, ReleaseReceipt, Result, SandboxId, TemplateReceipt, Verb,
 };
@@ -224,7 +224,8 @@ proptest! {
         let mut outlet = Outlet::new(Some(STREAM));
         let wire = travel(PullTreeParams::encode(&target(), &pull, StreamId(9), None, &mut outlet));
         prop_assert_eq!(wire.decode(&mut carried(outlet)).expect("valid"), pull);
-        let receipt = PullReceipt { entries: count, removed: push.removed, manifest };
+        let flaws = push.removed.iter().map(|path| Flaw { path: path.clone(), cause: FlawCause::Special });
+        let receipt = PullReceipt { entries: count, flaws: flaws.collect(), removed: push.removed, manifest };
         let mut outlet = Outlet::new(Some(STREAM));
         let wire = travel(PullTreeResult::encode(&receipt, &mut outlet));
         prop_assert_eq!(wire.decode(&mut carried(outlet)).expect("valid"), receipt);
