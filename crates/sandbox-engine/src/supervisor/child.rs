@@ -1,71 +1,116 @@
-//! The supervisor's own loop: start, reap, signal, sweep.
+//! The supervisor's own loop: keep a leader ready, take notice of its run, reap, keep time.
 //!
-//! It waits for three things: a request, a child that ended, a moment in time. Timeouts and grace
-//! are kept here and not by the engine, so that a command ends in time although the engine is
-//! stopped or busy. The end of the socket means that nobody is left to answer to: everything is
-//! killed, and the supervisor leaves.
+//! It waits for three things: a request, a child that ended, a moment in time. That a run has begun is
+//! none of them: the leader takes it by itself, leaves a note (`slip`), and sets a timer for the first
+//! moment at which the supervisor has to know. So a command that is over before that wakes the
+//! supervisor once, when it ends.
 //!
-//! **Invariant:** `run` is `None` only when the kernel has said that there is no child.
+//! Timeouts and grace are kept here and not by the engine, so that a command ends in time although the
+//! engine is stopped or busy. The end of the socket means that nobody is left to answer to: everything
+//! is killed, and the supervisor leaves.
+//!
+//! **Invariant:** when there is neither `leader` nor `run`, the kernel has said that there is no child.
 
-use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{MemfdFlags, Mode, OFlags};
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags};
+use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendFlags};
 
-use super::start::{self, Given};
-use super::sys::{self, Mapping, Reaped};
-use super::tree::{Pids, Table};
-use super::wire::{
-    INLINE_BYTES, REQUEST_BYTES, RUN_DESCRIPTORS, Reply, Request, Scope, Stage, Survivors, Usage,
+use super::leader::Desk;
+use super::slip::SLIP;
+use super::sys::{self, Reaped};
+use super::tree::Table;
+use super::wire::{REQUEST_BYTES, RUN_DESCRIPTORS, Reply, Request, Stage, Survivors, Usage};
+
+/// How often it is looked whether a run has begun that something was asked about, in milliseconds.
+const EARLY_PAUSE_MS: u64 = 1;
+/// How long it is waited at once for a leader to execute, and how often it is looked again.
+const EXECUTE_WAIT: Duration = Duration::from_millis(20);
+const EXECUTE_PAUSE_MS: u64 = 5;
+/// How long a run has been over when the next leader is made. The engine has its answer to give, and
+/// the new process would want the processor that this takes. A run that comes sooner waits for its
+/// leader to be made, which is what every run would do without leaders that wait.
+const REST: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 60_000,
 };
-
-/// How long a sweep goes on before it reports survivors, in milliseconds. What outlives SIGKILL
-/// that long is stuck in the kernel, or is not ours to kill.
-const SWEEP_LIMIT_MS: u64 = 5000;
-/// How long a sweep waits for the killed to end before it looks at the process table again.
-const SWEEP_PAUSE_MS: u64 = 5;
+/// Leaders that may die in a row before one of them gets its run.
+const MOST_DEATHS: u32 = 8;
 
 /// A run that has children left.
-struct Run {
+pub(super) struct Run {
     /// The leader, until it has been reaped.
-    leader: Option<i32>,
+    pub(super) leader: Option<i32>,
     /// When the leader's time is over.
-    deadline: Option<u64>,
+    pub(super) deadline: Option<u64>,
     /// When politeness ends.
-    kill_at: Option<u64>,
+    pub(super) kill_at: Option<u64>,
     /// When the engine is told that the leader runs, if it still does.
     announce_at: Option<u64>,
+    announce: Announced,
     grace_ms: u64,
     timed_out: bool,
     /// Time used by processes that ended as our children, the leader apart.
-    adopted: Usage,
+    pub(super) adopted: Usage,
     /// How many ended by our SIGKILL.
-    killed: u32,
-    sweeping: bool,
+    pub(super) killed: u32,
+    pub(super) sweeping: bool,
 }
 
-struct Supervisor {
+/// Whether the engine has to be told that a program runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Announced {
+    /// Whatever becomes of it: it waits for that.
+    Always,
+    /// If it still runs.
+    IfItLasts,
+}
+
+pub(super) struct Supervisor {
     control: OwnedFd,
-    children: OwnedFd,
-    table: Table,
-    stack: Mapping,
-    /// Where an image that travels in its packet is received, and stays until it is executed.
-    inline: Mapping,
-    own: i32,
-    run: Option<Run>,
+    /// Where leaders wait for their run.
+    queue: OwnedFd,
+    pub(super) children: OwnedFd,
+    timer: OwnedFd,
+    pub(super) table: Table,
+    desk: Desk,
+    pub(super) own: i32,
+    /// One that waits for a run, or has taken it since we looked.
+    leader: Option<i32>,
+    /// The next one is to be made, as soon as nobody minds.
+    owes_leader: bool,
+    /// Leaders that died waiting since one took a run.
+    deaths: u32,
+    /// The number of the last run that has begun.
+    begun: u64,
+    pub(super) run: Option<Run>,
+    /// What was asked about a run that has not begun. Nothing else is read until it has.
+    early: Option<(u64, Request)>,
+}
+
+/// What a wait ended with.
+#[derive(Clone, Copy, Default)]
+struct Woken {
+    /// The time has come to make a leader.
+    rested: bool,
+    request: bool,
+    child: bool,
+    timer: bool,
+    /// A run is there, and no leader to take it.
+    queue: bool,
 }
 
 /// Is this process from now on. Called right after the fork, with every signal blocked.
-pub(super) fn supervise(control: OwnedFd) -> ! {
-    let ended = set_up(control).map(|mut supervisor| supervisor.serve());
+pub(super) fn supervise(control: OwnedFd, queue: OwnedFd) -> ! {
+    let ended = set_up(control, queue).map(|mut supervisor| supervisor.serve());
     sys::exit(i32::from(ended.is_none()))
 }
 
-/// Keeps nothing of the engine but the socket. `None` if the kernel refuses something needed.
-fn set_up(control: OwnedFd) -> Option<Supervisor> {
+/// Keeps nothing of the engine but the sockets. `None` if the kernel refuses something needed.
+fn set_up(control: OwnedFd, queue: OwnedFd) -> Option<Supervisor> {
     sys::default_signals();
     quiet_streams()?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).ok()?;
@@ -73,12 +118,18 @@ fn set_up(control: OwnedFd) -> Option<Supervisor> {
     rustix::process::setsid().ok()?;
     Some(Supervisor {
         control,
+        queue,
         children: sys::child_signals().ok()?,
+        timer: sys::timer().ok()?,
         table: Table::open(),
-        stack: Mapping::anonymous(start::STACK_BYTES).ok()?,
-        inline: Mapping::anonymous(INLINE_BYTES).ok()?,
+        desk: Desk::new()?,
         own: rustix::process::getpid().as_raw_nonzero().get(),
+        leader: None,
+        owes_leader: true,
+        deaths: 0,
+        begun: 0,
         run: None,
+        early: None,
     })
 }
 
@@ -96,14 +147,33 @@ impl Supervisor {
     /// Serves until the socket ends.
     fn serve(&mut self) {
         loop {
-            let (request, child) = self.wait();
-            if child {
+            let woken = self.wait();
+            if woken.rested && self.is_idle() {
+                self.owes_leader = false;
+                // That none can be made is said once somebody wants it.
+                let _ = self.make_leader();
+            }
+            self.note_start();
+            if woken.timer {
+                let mut count = [0; 8];
+                let _ = rustix::io::read(&self.timer, &mut count);
+            }
+            if woken.child {
                 self.reap();
             }
-            if request && !self.take_request() {
+            if woken.request && !self.take_request() {
                 break;
             }
+            self.do_early();
             self.keep_time();
+            if woken.queue {
+                self.serve_queue();
+            }
+        }
+        self.note_start();
+        if let Some(leader) = self.leader.take() {
+            // It has nothing to wait for any more, or takes what was sent just before the end.
+            self.run = Some(Run::new(leader));
         }
         if self.run.is_some() {
             self.sweep();
@@ -111,243 +181,237 @@ impl Supervisor {
     }
 
     /// Waits until there is a request, an ended child, or something to do by the clock.
-    fn wait(&self) -> (bool, bool) {
+    fn wait(&self) -> Woken {
+        let early = self
+            .early
+            .map(|_| sys::now().saturating_add(EARLY_PAUSE_MS));
         let next = self
             .run
             .as_ref()
             .and_then(|run| earlier(run.announce_at, earlier(run.deadline, run.kill_at)));
-        let pause = next.map(|at| timespec(at.saturating_sub(sys::now())));
+        let resting = self.is_idle() && self.owes_leader;
+        let pause = if resting {
+            Some(REST)
+        } else {
+            earlier(early, next).map(|at| timespec(at.saturating_sub(sys::now())))
+        };
+        // The end of a socket wakes in any case.
+        let only = |wanted: bool| {
+            if wanted {
+                PollFlags::IN
+            } else {
+                PollFlags::empty()
+            }
+        };
         let mut watched = [
-            PollFd::new(&self.control, PollFlags::IN),
+            PollFd::new(&self.control, only(self.early.is_none())),
             PollFd::new(&self.children, PollFlags::IN),
+            PollFd::new(&self.timer, PollFlags::IN),
+            PollFd::new(&self.queue, PollFlags::IN),
         ];
-        if rustix::event::poll(&mut watched, pause.as_ref()).is_err() {
-            return (false, false);
+        let watched_for = if self.is_idle() { 4 } else { 3 };
+        let watching = watched.get_mut(..watched_for).unwrap_or_default();
+        let Ok(count) = rustix::event::poll(watching, pause.as_ref()) else {
+            return Woken::default();
+        };
+        let [control, children, timer, queue] = watched.map(|one| !one.revents().is_empty());
+        Woken {
+            rested: resting && count == 0,
+            request: control,
+            child: children,
+            timer,
+            queue,
         }
-        let [control, children] = watched;
-        (
-            !control.revents().is_empty(),
-            !children.revents().is_empty(),
-        )
+    }
+
+    /// Makes a leader, where there is no child.
+    fn make_leader(&mut self) -> Result<(), i32> {
+        let unneeded = [self.control.as_fd(), self.children.as_fd()];
+        let leader =
+            self.desk
+                .leader(self.queue.as_fd(), self.timer.as_fd(), unneeded, self.own)?;
+        self.leader = Some(leader);
+        Ok(())
+    }
+
+    /// Whether nothing runs, and nobody waits for something to run.
+    fn is_idle(&self) -> bool {
+        self.run.is_none() && self.leader.is_none()
+    }
+
+    /// Sees to a run that nobody is there to take.
+    fn serve_queue(&mut self) {
+        if !self.is_idle() {
+            return;
+        }
+        let made = if self.deaths < MOST_DEATHS {
+            self.make_leader()
+        } else {
+            Err(libc::EAGAIN)
+        };
+        let Err(errno) = made else { return };
+        let mut bytes = [0; REQUEST_BYTES];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(RUN_DESCRIPTORS))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let mut slices = [std::io::IoSliceMut::new(&mut bytes)];
+        let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+        // Its descriptors are closed with the buffer.
+        let received = rustix::net::recvmsg(&self.queue, &mut slices, &mut ancillary, flags);
+        if received.is_ok()
+            && let Some((run, Request::Run { .. })) = Request::decode(&bytes)
+        {
+            self.begun = run;
+            self.deaths = 0;
+            self.send(Reply::Failed {
+                stage: Stage::Fork,
+                errno,
+            });
+        }
+    }
+
+    /// Takes notice of a run that the leader has taken.
+    fn note_start(&mut self) {
+        let (Some(leader), Some(terms)) = (self.leader, SLIP.taken()) else {
+            return;
+        };
+        self.leader = None;
+        self.deaths = 0;
+        self.begun = terms.run;
+        self.owes_leader = true;
+        self.run = Some(Run {
+            deadline: (terms.timeout_ms > 0).then(|| terms.begun.saturating_add(terms.timeout_ms)),
+            announce_at: Some(terms.begun.saturating_add(terms.announce_ms)),
+            announce: if terms.announce_ms == 0 {
+                Announced::Always
+            } else {
+                Announced::IfItLasts
+            },
+            grace_ms: terms.grace_ms,
+            ..Run::new(leader)
+        });
     }
 
     /// Reads one request and does it. `false` when there will be no more.
     fn take_request(&mut self) -> bool {
-        let mut bytes = [0; REQUEST_BYTES];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(RUN_DESCRIPTORS))];
-        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-        let mut slices = [
-            IoSliceMut::new(&mut bytes),
-            IoSliceMut::new(self.inline.bytes()),
-        ];
-        let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
-        let length = match rustix::net::recvmsg(&self.control, &mut slices, &mut ancillary, flags) {
-            Ok(message) => message.bytes,
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return true,
-            Err(_) => return false,
-        };
-        if length == 0 {
+        if self.early.is_some() {
+            // Nothing was watched for but the end.
             return false;
         }
-        let mut given: [Option<OwnedFd>; RUN_DESCRIPTORS] = [const { None }; RUN_DESCRIPTORS];
-        for message in ancillary.drain() {
-            if let RecvAncillaryMessage::ScmRights(descriptors) = message {
-                for (slot, descriptor) in given.iter_mut().zip(descriptors) {
-                    *slot = Some(descriptor);
-                }
-            }
+        let mut bytes = [0; REQUEST_BYTES];
+        match rustix::net::recv(&self.control, &mut bytes, RecvFlags::DONTWAIT) {
+            Ok((0, _)) => return false,
+            Ok(_) => {}
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return true,
+            Err(_) => return false,
         }
-        let inline = length.checked_sub(REQUEST_BYTES);
-        match inline.and_then(|_| Request::decode(&bytes)) {
-            Some(Request::Run {
-                timeout_ms,
-                grace_ms,
-                announce_ms,
-            }) => match self.start(&given, inline.unwrap_or(0)) {
-                Ok(pid) => self.begin(pid, timeout_ms, grace_ms, announce_ms),
-                Err((stage, errno)) => self.send(Reply::Failed { stage, errno }),
-            },
-            Some(Request::Signal { signal, scope }) => self.signal(signal, scope),
-            Some(Request::Stop { grace_ms }) => self.stop(grace_ms),
-            Some(Request::Sweep) if self.run.is_some() => self.sweep(),
-            Some(Request::Leave) if self.run.is_some() => self.report_left(),
-            Some(Request::Sweep | Request::Leave) | None => {}
-        }
+        self.early = Request::decode(&bytes);
         true
     }
 
-    fn start(
-        &mut self,
-        given: &[Option<OwnedFd>; RUN_DESCRIPTORS],
-        inline: usize,
-    ) -> Result<i32, (Stage, i32)> {
-        match given {
-            _ if self.run.is_some() => Err((Stage::Accept, libc::EBUSY)),
-            [
-                Some(directory),
-                Some(input),
-                Some(output),
-                Some(errors),
-                image,
-            ] => {
-                let given = Given {
-                    directory: directory.as_fd(),
-                    streams: [input.as_fd(), output.as_fd(), errors.as_fd()],
-                };
-                self.execute(&given, image.as_ref(), inline)
-            }
-            _ => Err((Stage::Accept, libc::EBADF)),
+    /// Does what was asked, once the run that it is about has begun.
+    fn do_early(&mut self) {
+        let Some((run, request)) = self.early else {
+            return;
+        };
+        if run > self.begun {
+            self.note_start();
+        }
+        if run > self.begun {
+            return;
+        }
+        self.early = None;
+        if run < self.begun || self.run.is_none() {
+            // It is over already.
+            return;
+        }
+        match request {
+            Request::Signal { signal, scope } => self.signal(signal, scope),
+            Request::Stop { grace_ms } => self.stop(grace_ms),
+            Request::Sweep => self.sweep(),
+            Request::Leave => self.report_left(),
+            Request::Run { .. } => {}
         }
     }
 
-    /// Takes care of a leader that was started.
-    fn begin(&mut self, pid: i32, timeout_ms: u64, grace_ms: u64, announce_ms: u64) {
-        let now = sys::now();
-        self.run = Some(Run {
-            leader: Some(pid),
-            deadline: (timeout_ms > 0).then(|| now.saturating_add(timeout_ms)),
-            kill_at: None,
-            announce_at: Some(now.saturating_add(announce_ms)),
-            grace_ms,
-            timed_out: false,
-            adopted: Usage::default(),
-            killed: 0,
-            sweeping: false,
-        });
-    }
-
-    /// Starts what the image says: the one passed as a descriptor, or the one received with the
-    /// request.
-    fn execute(
-        &mut self,
-        given: &Given<'_>,
-        image: Option<&OwnedFd>,
-        inline: usize,
-    ) -> Result<i32, (Stage, i32)> {
-        let refused = |errno| (Stage::Accept, errno);
-        let Some(image) = image else {
-            let words = self.inline.words();
-            let words = words.get_mut(..inline / 8).unwrap_or_default();
-            return start::start(given, words, &self.stack);
-        };
-        let stat = rustix::fs::fstat(image).map_err(|error| refused(error.raw_os_error()))?;
-        let bytes = usize::try_from(stat.st_size).map_err(|_| refused(libc::EINVAL))?;
-        let mut mapped = Mapping::of(image.as_fd(), bytes).map_err(refused)?;
-        start::start(given, mapped.words(), &self.stack)
-    }
-
     /// Takes note of every child that has ended, and tells the engine what follows from it.
-    fn reap(&mut self) {
+    pub(super) fn reap(&mut self) {
         let mut buffer = [0; 128];
         // Read before looking, so that a child that ends in between is signalled again. One read is
         // enough: a signal that is pending already is not queued twice.
         let _ = rustix::io::read(&self.children, &mut buffer);
-        let Some(mut run) = self.run.take() else {
-            while let Reaped::Child(..) = sys::reap() {}
-            return;
-        };
         let mut ended = None;
         let alone = loop {
             match sys::reap() {
-                Reaped::Child(pid, status, usage) if run.leader == Some(pid) => {
-                    ended = Some((status, usage));
-                    run.leader = None;
-                    run.deadline = None;
-                    run.announce_at = None;
-                }
-                Reaped::Child(_, status, usage) => {
-                    run.adopted.add(usage);
-                    if run.sweeping
-                        && libc::WIFSIGNALED(status)
-                        && libc::WTERMSIG(status) == libc::SIGKILL
-                    {
-                        run.killed = run.killed.saturating_add(1);
+                Reaped::Child(pid, status, usage) => {
+                    // It may have taken a run since we looked.
+                    self.note_start();
+                    if self.leader == Some(pid) {
+                        self.leader = None;
+                        // Another is made when it is wanted: whatever killed this one may go on.
+                        self.deaths += 1;
+                    }
+                    let Some(run) = &mut self.run else { continue };
+                    if run.leader == Some(pid) {
+                        ended = Some((pid, status, usage));
+                        run.leader = None;
+                        run.deadline = None;
+                    } else {
+                        run.adopt(status, usage);
                     }
                 }
                 Reaped::Nobody => break false,
                 Reaped::Childless => break true,
             }
         };
-        let timed_out = run.timed_out;
-        let swept = Reply::Swept {
-            killed: run.killed,
-            usage: run.adopted,
-            survivors: Survivors::default(),
+        if let Some(leader) = self.leader {
+            // Somebody may have stopped it. While it waits, nobody means that.
+            sys::kill(leader, libc::SIGCONT);
+        }
+        let Some(mut run) = self.run.take() else {
+            return;
         };
-        if let Some((status, mut usage)) = ended {
-            // What was adopted and ended before the leader is the leader's in any answer; counted
-            // here, it must not be counted again.
-            usage.add(std::mem::take(&mut run.adopted));
-            // After a stop or a kill, `Swept` says how many it took.
-            let last_word = alone && run.kill_at.is_none() && !run.sweeping;
-            self.send(Reply::Exited {
-                status,
-                usage,
-                timed_out,
-                alone: last_word,
-            });
-            if alone && !last_word {
-                self.send(Reply::Swept {
-                    killed: run.killed,
-                    usage: Usage::default(),
-                    survivors: Survivors::default(),
-                });
+        match ended {
+            Some((leader, status, usage)) => {
+                let announce_at = run.announce_at.take();
+                if let Some((stage, errno)) = SLIP.failure() {
+                    return self.send(Reply::Failed { stage, errno });
+                }
+                if announce_at.is_some() && run.announce == Announced::Always {
+                    self.send(Reply::Started { pid: leader });
+                }
+                self.report_end(&mut run, status, usage, alone);
             }
-        } else if alone {
-            self.send(swept);
+            None if alone => self.send(Reply::Swept {
+                killed: run.killed,
+                usage: run.adopted,
+                survivors: Survivors::default(),
+            }),
+            None => {}
         }
         if !alone {
             self.run = Some(run);
         }
     }
 
-    fn signal(&mut self, signal: i32, scope: Scope) {
-        let Some(run) = &self.run else { return };
-        let leader = run.leader;
-        match scope {
-            // A leader that was reaped has no number any more that would be surely its own.
-            Scope::Leader => {
-                if let Some(leader) = leader {
-                    sys::kill(leader, signal);
-                }
-            }
-            Scope::Group => {
-                if let Some(leader) = leader {
-                    sys::kill(-leader, signal);
-                }
-            }
-            Scope::Tree => self.signal_tree(signal),
-        }
-    }
-
-    /// Signals everything below us, the leader's group first, because that needs no table.
-    fn signal_tree(&self, signal: i32) {
-        let leader = self.run.as_ref().and_then(|run| run.leader);
-        if !self.table.is_readable() {
-            if let Some(leader) = leader {
-                sys::kill(-leader, signal);
-            }
-            return;
-        }
-        let mut pids = Pids::new();
-        self.table.descendants(self.own, &mut pids);
-        for pid in pids.as_slice() {
-            sys::kill(*pid, signal);
-        }
-    }
-
-    /// Asks the tree to end, and sets the moment at which it is killed.
-    fn stop(&mut self, grace_ms: u64) {
-        if self.run.is_none() {
-            return;
-        }
-        self.signal_tree(libc::SIGTERM);
-        // A stopped process would sleep through the grace with its signal pending.
-        self.signal_tree(libc::SIGCONT);
-        if let Some(run) = &mut self.run {
-            run.deadline = None;
-            let at = sys::now().saturating_add(grace_ms);
-            run.kill_at = Some(run.kill_at.map_or(at, |before| before.min(at)));
+    /// Tells that the leader ended. `alone`: nothing else is left of its run.
+    fn report_end(&self, run: &mut Run, status: i32, mut usage: Usage, alone: bool) {
+        // What was adopted and ended before the leader is the leader's in any answer; counted here,
+        // it must not be counted again.
+        usage.add(std::mem::take(&mut run.adopted));
+        // After a stop or a kill, `Swept` says how many it took.
+        let last_word = alone && run.kill_at.is_none() && !run.sweeping;
+        self.send(Reply::Exited {
+            status,
+            usage,
+            timed_out: run.timed_out,
+            alone: last_word,
+        });
+        if alone && !last_word {
+            self.send(Reply::Swept {
+                killed: run.killed,
+                usage: Usage::default(),
+                survivors: Survivors::default(),
+            });
         }
     }
 
@@ -356,9 +420,18 @@ impl Supervisor {
         let now = sys::now();
         let Some(run) = &mut self.run else { return };
         if run.announce_at.is_some_and(|at| at <= now) {
-            run.announce_at = None;
-            if let Some(pid) = run.leader {
-                self.send(Reply::Started { pid });
+            // Whether it runs is known once it has left our memory. If it only ended, that is next.
+            let patience = match run.announce {
+                Announced::Always => EXECUTE_WAIT,
+                Announced::IfItLasts => Duration::ZERO,
+            };
+            if !SLIP.has_left(patience) {
+                run.announce_at = Some(now.saturating_add(EXECUTE_PAUSE_MS));
+            } else if SLIP.failure().is_none() {
+                run.announce_at = None;
+                if let Some(pid) = run.leader {
+                    self.send(Reply::Started { pid });
+                }
             }
         }
         let Some(run) = &mut self.run else { return };
@@ -372,81 +445,36 @@ impl Supervisor {
         }
     }
 
-    /// Kills until nothing is left, or until it is clear that something cannot be killed.
-    fn sweep(&mut self) {
-        let limit = sys::now().saturating_add(SWEEP_LIMIT_MS);
-        if let Some(run) = &mut self.run {
-            run.sweeping = true;
-            run.kill_at = None;
-            run.deadline = None;
-            // The leader is not reaped yet, so its group's number is surely its own.
-            if let Some(leader) = run.leader {
-                sys::kill(-leader, libc::SIGKILL);
-                self.settle(SWEEP_PAUSE_MS);
-            }
-        }
-        while self.run.is_some() {
-            if sys::now() >= limit {
-                return self.report_left();
-            }
-            self.signal_tree(libc::SIGKILL);
-            self.settle(SWEEP_PAUSE_MS);
-        }
-    }
-
-    /// Reaps while children keep ending, until none did for `pause_ms`, or none is left.
-    fn settle(&mut self, pause_ms: u64) {
-        // Bounded, so that a tree which makes new processes faster than old ones end is looked at
-        // again.
-        let limit = sys::now().saturating_add(pause_ms * 4);
-        while self.run.is_some() && sys::now() < limit {
-            let mut watched = [PollFd::new(&self.children, PollFlags::IN)];
-            match rustix::event::poll(&mut watched, Some(&timespec(pause_ms))) {
-                Ok(0) => return,
-                _ => self.reap(),
-            }
-        }
-    }
-
-    /// Names what is there now.
-    fn report_left(&mut self) {
-        let mut survivors = Survivors::default();
-        // What is just ending is waited for a moment, so that it is not named as running.
-        for _ in 0..10 {
-            self.reap();
-            if self.run.is_none() {
-                return;
-            }
-            let mut pids = Pids::new();
-            self.table.descendants(self.own, &mut pids);
-            for pid in pids
-                .as_slice()
-                .iter()
-                .filter(|pid| !self.table.is_zombie(**pid))
-            {
-                survivors.add(*pid);
-            }
-            if survivors.count > 0 {
-                break;
-            }
-            self.settle(SWEEP_PAUSE_MS);
-        }
-        let Some(run) = &mut self.run else { return };
-        run.sweeping = false;
-        // Without a table nothing can be named, but the kernel says that there is a child.
-        survivors.count = survivors.count.max(1);
-        let usage = std::mem::take(&mut run.adopted);
-        let killed = std::mem::take(&mut run.killed);
-        self.send(Reply::Swept {
-            killed,
-            usage,
-            survivors,
-        });
-    }
-
     /// Reports. If the engine is gone, the next look at the socket says so.
-    fn send(&self, reply: Reply) {
+    pub(super) fn send(&self, reply: Reply) {
         let _ = rustix::net::send(&self.control, &reply.encode(), SendFlags::NOSIGNAL);
+    }
+}
+
+impl Run {
+    /// One of this leader, with nothing to keep.
+    fn new(leader: i32) -> Self {
+        Run {
+            leader: Some(leader),
+            deadline: None,
+            kill_at: None,
+            announce_at: None,
+            announce: Announced::IfItLasts,
+            grace_ms: 0,
+            timed_out: false,
+            adopted: Usage::default(),
+            killed: 0,
+            sweeping: false,
+        }
+    }
+
+    /// Counts a process that ended as our child.
+    fn adopt(&mut self, status: i32, usage: Usage) {
+        self.adopted.add(usage);
+        let by_kill = libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGKILL;
+        if self.sweeping && by_kill {
+            self.killed = self.killed.saturating_add(1);
+        }
     }
 }
 
@@ -458,7 +486,7 @@ fn earlier(one: Option<u64>, other: Option<u64>) -> Option<u64> {
 }
 
 /// Milliseconds as the kernel wants them; what is too long for it is a day.
-fn timespec(millis: u64) -> Timespec {
+pub(super) fn timespec(millis: u64) -> Timespec {
     let millis = millis.min(86_400_000);
     Timespec {
         tv_sec: i64::try_from(millis / 1000).unwrap_or(0),

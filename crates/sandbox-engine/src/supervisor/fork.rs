@@ -28,6 +28,8 @@ use super::{child, sys};
 
 /// Where a supervisor keeps its socket.
 const CONTROL: RawFd = 3;
+/// Where it keeps the one that its leaders wait on.
+const LEADER: RawFd = 4;
 /// How long orphans of a lost supervisor are killed before they are given up.
 const ORPHAN_LIMIT: Duration = Duration::from_secs(5);
 
@@ -47,21 +49,31 @@ fn register() -> MutexGuard<'static, Register> {
     REGISTER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// A supervisor that was made: our ends of its two sockets, and its number. Neither blocks.
+pub(super) struct Forked {
+    pub(super) control: OwnedFd,
+    /// Leads to whichever leader waits.
+    pub(super) leader: OwnedFd,
+    pub(super) pid: i32,
+}
+
 /// Makes a supervisor.
-///
-/// Returns our end of its socket, which does not block, and its number.
 ///
 /// # Errors
 ///
 /// What the kernel says when there are too many processes, descriptors, or too little memory.
-pub(super) fn supervisor() -> io::Result<(OwnedFd, i32)> {
-    let (ours, theirs) = rustix::net::socketpair(
-        AddressFamily::UNIX,
-        SocketType::SEQPACKET,
-        SocketFlags::CLOEXEC,
-        None,
-    )?;
-    rustix::io::ioctl_fionbio(&ours, true)?;
+pub(super) fn supervisor() -> io::Result<Forked> {
+    let pair = || {
+        rustix::net::socketpair(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+    };
+    let (control, their_control) = pair()?;
+    let (leader, their_leader) = pair()?;
+    rustix::io::ioctl_fionbio(&control, true)?;
     // Held over the fork, so that nobody takes the new child for an orphan before it is noted. The
     // child never touches it.
     let mut register = register();
@@ -71,7 +83,8 @@ pub(super) fn supervisor() -> io::Result<(OwnedFd, i32)> {
     // they have, take no lock, do not unwind, and never return here.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
-        child::supervise(keep_only(theirs));
+        let [control, leader] = keep_only([their_control, their_leader]);
+        child::supervise(control, leader);
     }
     let failed = io::Error::last_os_error();
     sys::restore_signals(&mask);
@@ -79,24 +92,42 @@ pub(super) fn supervisor() -> io::Result<(OwnedFd, i32)> {
         return Err(failed);
     }
     register.living.insert(pid);
-    Ok((ours, pid))
+    Ok(Forked {
+        control,
+        leader,
+        pid,
+    })
 }
 
-/// Moves the socket to its place and closes every descriptor above it. In the child only.
-fn keep_only(control: OwnedFd) -> OwnedFd {
-    let fd = control.into_raw_fd();
-    // SAFETY: this is a fork whose frames never return, so whoever owned these descriptors in the
-    // engine does not exist here. `CONTROL` is open after `dup3` and has no other owner.
-    unsafe {
-        if fd != CONTROL && libc::dup3(fd, CONTROL, libc::O_CLOEXEC) < 0 {
-            sys::exit(1);
+/// Moves the sockets to their places and closes every descriptor above them. In the child only.
+fn keep_only(sockets: [OwnedFd; 2]) -> [OwnedFd; 2] {
+    // Out of the way first: one may be where the other belongs.
+    let high = sockets.map(
+        |socket| match rustix::io::fcntl_dupfd_cloexec(&socket, LEADER + 1) {
+            Ok(high) => high.into_raw_fd(),
+            Err(_) => sys::exit(1),
+        },
+    );
+    let mut place = CONTROL;
+    high.map(|socket| {
+        // SAFETY: this is a fork whose frames never return, so whoever owned the descriptor at this
+        // place in the engine does not exist here. It is open after `dup3` and has no other owner.
+        let kept = unsafe {
+            if libc::dup3(socket, place, libc::O_CLOEXEC) < 0 {
+                sys::exit(1);
+            }
+            OwnedFd::from_raw_fd(place)
+        };
+        if place == LEADER {
+            // SAFETY: as above, for every descriptor beyond the two.
+            unsafe { sys::close_from(LEADER + 1) };
         }
-        sys::close_from(CONTROL + 1);
-        OwnedFd::from_raw_fd(CONTROL)
-    }
+        place += 1;
+        kept
+    })
 }
 
-/// Notes that a supervisor was told to go, by closing its socket.
+/// Notes that a supervisor was told to go, by closing its sockets.
 pub(super) fn retire(pid: i32) {
     let mut register = register();
     if register.living.remove(&pid) {

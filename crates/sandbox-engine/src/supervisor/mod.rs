@@ -6,40 +6,51 @@
 //! It never executes another program, never allocates, and holds one descriptor that matters: a
 //! socket to the engine. When that socket ends, for whatever reason, it kills its tree and leaves.
 //!
+//! The process that becomes the program, the *leader*, is there before it is asked for too: it waits
+//! on a socket of its own for what to execute. So a command costs neither a fork nor a word between
+//! engine and supervisor before it runs.
+//!
 //! | module | what it holds |
 //! | --- | --- |
-//! | `pool` | the engine's side: supervisors that wait, and the handle of a run |
+//! | `pool` | the engine's side: supervisors that wait |
+//! | `running` | the engine's side: the handle of a run |
 //! | `launch` | what is to be started, and how it is laid out for the other side |
 //! | `image` | the layout: programs, arguments, environment and limits in one block of memory |
 //! | `wire` | the messages between the two |
 //! | `fork` | how a supervisor comes to be, and which processes of ours are supervisors |
 //! | `child` | the supervisor's own loop |
-//! | `start` | from the supervisor to the running program |
+//! | `end` | how it ends a tree |
+//! | `leader` | from a process that waits to the running program |
+//! | `slip` | the memory in which a leader leaves word for its supervisor |
 //! | `tree` | which processes descend from which |
 //! | `sys` | the few system calls that have no safe wrapper elsewhere |
 //!
 //! **Invariants.**
 //! - A supervisor serves one run at a time, and goes back to the pool only when the kernel said
-//!   that it has no child left.
-//! - The code in `child`, `start`, `tree` and `sys` runs after a fork of a process with threads:
-//!   it makes system calls on memory it already has, takes no lock and does not panic.
-//! - A process of a run is never in the engine's session, because the first one makes its own.
-//!   That is how orphans of a lost supervisor are told from other children of this process.
+//!   that it has no child left. Only then does it make the leader of the next.
+//! - The code in `child`, `end`, `leader`, `slip`, `tree` and `sys` runs after a fork of a process with
+//!   threads: it makes system calls on memory it already has, takes no lock and does not panic.
+//! - A process of a run is never in the engine's session, because supervisor and leader make their
+//!   own. That is how orphans of a lost supervisor are told from other children of this process.
 //!
 //! Not here: pipes, output, input, timeouts as the caller sees them (`process`).
 
 mod child;
+mod end;
 mod fork;
 mod image;
 mod launch;
+mod leader;
 mod pool;
-mod start;
+mod running;
+mod slip;
 mod sys;
 mod tree;
 mod wire;
 
 pub use launch::{Announce, Launch, Privileges, RlimitSpec, Terminal};
-pub use pool::{Event, LaunchError, Pool, PoolOptions, Running};
+pub use pool::{LaunchError, Pool, PoolOptions};
+pub use running::{Event, Running};
 pub use wire::{Scope, Stage, Survivors, Usage};
 
 #[cfg(test)]

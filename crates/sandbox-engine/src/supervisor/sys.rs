@@ -13,6 +13,8 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 
+use rustix::process::{Pid, Signal};
+
 use super::wire::Usage;
 
 /// What a look at the children said.
@@ -161,10 +163,99 @@ pub(super) unsafe fn close_from(first: RawFd) {
 /// and whether it is ours to signal, shows when it is waited for.
 pub(super) fn kill(pid: i32, signal: i32) {
     // Neither "everybody" nor "our own group" is ever meant.
-    if !(-1..=1).contains(&pid) {
-        // SAFETY: touches no memory of ours.
-        unsafe { libc::kill(pid, signal) };
+    let Some(who) = Pid::from_raw(pid.saturating_abs()).filter(|_| !(-1..=1).contains(&pid)) else {
+        return;
+    };
+    // SAFETY: any number is safe here: the kernel refuses what is no signal, and nobody depends on it.
+    let signal = unsafe { Signal::from_raw_unchecked(signal) };
+    // Not the C library's call, because `errno` may be a leader's.
+    let _ = if pid < 0 {
+        rustix::process::kill_process_group(who, signal)
+    } else {
+        rustix::process::kill_process(who, signal)
+    };
+}
+
+/// Takes away every signal that waits to be delivered to this process. Every signal must be blocked.
+pub(super) fn discard_signals() {
+    let mut pending = 0_u64;
+    // SAFETY: the pointer is to 8 live bytes, which is the size that is named.
+    unsafe { libc::syscall(libc::SYS_rt_sigpending, &raw mut pending, 8_usize) };
+    // Mostly there is none. As many as may be queued are few; this is only not to go on for ever.
+    for _ in 0..=u16::MAX {
+        if pending == 0 {
+            return;
+        }
+        let all = u64::MAX;
+        let at_once = [0_u64; 2];
+        // SAFETY: the pointers are to live values of the sizes that the kernel reads; it may leave out
+        // what it would say of the signal.
+        let taken = unsafe {
+            libc::syscall(
+                libc::SYS_rt_sigtimedwait,
+                &raw const all,
+                ptr::null_mut::<c_void>(),
+                at_once.as_ptr(),
+                8_usize,
+            )
+        };
+        if taken <= 0 {
+            return;
+        }
     }
+}
+
+/// A timer that is not set. It becomes readable when its time has come.
+pub(super) fn timer() -> io::Result<OwnedFd> {
+    let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
+    // SAFETY: a non-negative result is a descriptor that nobody else owns.
+    unsafe {
+        let fd = libc::timerfd_create(libc::CLOCK_MONOTONIC, flags);
+        if fd < 0 {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(OwnedFd::from_raw_fd(fd))
+        }
+    }
+}
+
+/// Sets a timer once, to this many milliseconds from now.
+pub(super) fn set_timer(timer: RawFd, after_ms: u64) -> Result<(), i32> {
+    // What is too long for the kernel is a day; none at all would not set it.
+    let after_ms = after_ms.min(86_400_000);
+    let none = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let value = libc::timespec {
+        tv_sec: i64::try_from(after_ms / 1000).unwrap_or(0),
+        tv_nsec: i64::try_from(after_ms % 1000 * 1_000_000)
+            .unwrap_or(0)
+            .max(1),
+    };
+    let setting = libc::itimerspec {
+        it_interval: none,
+        it_value: value,
+    };
+    // SAFETY: the pointer is to a live value of the right type; the old setting is not asked for.
+    let done = unsafe { libc::timerfd_settime(timer, 0, &raw const setting, ptr::null_mut()) };
+    if done == 0 { Ok(()) } else { Err(errno()) }
+}
+
+/// Gives up a mapping.
+///
+/// # Safety
+///
+/// It must be a mapping of this process that nobody uses any more.
+pub(super) unsafe fn unmap(start: usize, bytes: usize) {
+    // SAFETY: the caller vouches for it.
+    unsafe { libc::munmap(start as *mut c_void, bytes) };
+}
+
+/// The same memory in bytes.
+pub(super) fn bytes_of(words: &mut [u64]) -> &mut [u8] {
+    // SAFETY: as many bytes as the words have, with no stricter alignment, borrowed exclusively.
+    unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), size_of_val(words)) }
 }
 
 /// Sets a resource limit of this process, by the kernel's number of the resource.
@@ -251,10 +342,9 @@ impl Mapping {
         unsafe { std::slice::from_raw_parts_mut(self.start.cast(), self.bytes / 8) }
     }
 
-    /// All of it in bytes.
-    pub(super) fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: as in `words`.
-        unsafe { std::slice::from_raw_parts_mut(self.start.cast(), self.bytes) }
+    /// Its address and its bytes, for whoever gives it up in our place.
+    pub(super) fn place(&self) -> (usize, usize) {
+        (self.start as usize, self.bytes)
     }
 
     /// Where it ends, aligned for a stack.

@@ -122,7 +122,7 @@ async fn a_supervisor_that_is_clean_serves_again() {
     let pool = pool();
     let mut supervisors = std::collections::BTreeSet::new();
     for _ in 0..10 {
-        let mut running = run(&pool, &["/bin/sleep", "0.01"]).await;
+        let mut running = run(&pool, &["/bin/sleep", "0.2"]).await;
         supervisors.insert(supervisor_of(running.pid()));
         next(&mut running).await;
     }
@@ -370,4 +370,153 @@ async fn limits_and_the_bar_on_privileges_reach_the_program() {
         next(&mut running).await,
         Event::Exited { status: 0, .. }
     ));
+}
+
+/// The leader that waits for the next run of this supervisor.
+async fn waiting_leader(supervisor: i32) -> i32 {
+    let begun = Instant::now();
+    loop {
+        let mut leader = None;
+        tree::Table::open().each(|stat| {
+            if stat.parent == supervisor && !stat.zombie {
+                leader = Some(stat.pid);
+            }
+        });
+        if let Some(leader) = leader {
+            return leader;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(10), "none is made");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// A pool whose one supervisor has served and is ready again, its number, and its leader's.
+async fn served() -> (Pool, i32, i32) {
+    let pool = pool();
+    let mut running = run(&pool, &["/bin/sleep", "0.3"]).await;
+    let supervisor = supervisor_of(running.pid());
+    next(&mut running).await;
+    (pool, supervisor, waiting_leader(supervisor).await)
+}
+
+async fn ends_well(pool: &Pool, argv: &[&str]) {
+    let mut running = run(pool, argv).await;
+    let event = next(&mut running).await;
+    assert!(
+        matches!(
+            event,
+            Event::Exited {
+                status: 0,
+                alone: true,
+                ..
+            }
+        ),
+        "{event:?}"
+    );
+}
+
+/// Whoever signals "everything of mine" signals the process that waits to be the next program, too.
+#[tokio::test]
+async fn a_leader_that_was_killed_or_stopped_while_it_waited_is_not_noticed() {
+    for signal in [libc::SIGKILL, libc::SIGSTOP] {
+        let (pool, supervisor, leader) = served().await;
+        sys::kill(leader, signal);
+        for _ in 0..4 {
+            let mut running = run(&pool, &["/bin/sleep", "0.1"]).await;
+            assert_eq!(supervisor_of(running.pid()), supervisor);
+            let event = next(&mut running).await;
+            assert!(
+                matches!(event, Event::Exited { status: 0, .. }),
+                "{event:?}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_signal_that_came_before_a_program_does_not_end_it() {
+    let (pool, _, leader) = served().await;
+    for signal in [libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, 40] {
+        sys::kill(leader, signal);
+    }
+    ends_well(&pool, &["/bin/true"]).await;
+}
+
+#[tokio::test]
+async fn what_is_asked_before_a_run_has_begun_is_done_once_it_has() {
+    let pool = pool();
+    let place = Place::new();
+    let mut launch = place.launch(&["/bin/sleep", "7540"]);
+    launch.announce = Announce::Later;
+    for _ in 0..20 {
+        let mut running = pool.run(&launch).await.expect("asked for");
+        running.stop(Duration::from_secs(60));
+        let event = next(&mut running).await;
+        let Event::Exited { status, .. } = event else {
+            panic!("{event:?}")
+        };
+        assert_eq!(libc::WTERMSIG(status), libc::SIGTERM);
+        next(&mut running).await;
+    }
+    assert_eq!(marked("sleep\u{0}7540"), Vec::<i32>::new());
+}
+
+#[tokio::test]
+async fn what_was_asked_about_a_run_is_not_done_to_the_next() {
+    let pool = pool();
+    for _ in 0..10 {
+        let mut running = run(&pool, &["/bin/sleep", "0.05"]).await;
+        // Let it end unseen, so that the requests come too late.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        running.stop(Duration::ZERO);
+        running.sweep();
+        next(&mut running).await;
+        ends_well(&pool, &["/bin/sleep", "0.1"]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_long_image_is_executed_and_leaves_nothing_in_the_supervisor() {
+    let pool = pool();
+    let place = Place::new();
+    let long = "x".repeat(100_000);
+    let script = "test ${#LONG} = 100000 && exec sleep 0.1";
+    let mut supervisor = 0;
+    for _ in 0..4 {
+        let mut launch = place.launch(&["/bin/sh", "-c", script]);
+        launch.env.push(text(&format!("LONG={long}")));
+        let mut running = pool.run(&launch).await.expect("starts");
+        supervisor = supervisor_of(running.pid());
+        let event = next(&mut running).await;
+        assert!(
+            matches!(event, Event::Exited { status: 0, .. }),
+            "{event:?}"
+        );
+    }
+    waiting_leader(supervisor).await;
+    // Only the superuser may look into a process that is not dumpable.
+    if let Ok(maps) = std::fs::read_to_string(format!("/proc/{supervisor}/maps")) {
+        assert!(!maps.contains("memfd:run"), "{maps}");
+    }
+}
+
+#[tokio::test]
+async fn a_leader_that_waits_ends_with_its_pool_and_with_its_supervisor() {
+    let (pool, _, leader) = served().await;
+    drop(pool);
+    gone(leader).await;
+    let (_pool, supervisor, leader) = served().await;
+    sys::kill(supervisor, libc::SIGKILL);
+    gone(leader).await;
+}
+
+async fn gone(pid: i32) {
+    let begun = Instant::now();
+    while runs(pid) {
+        assert!(
+            begun.elapsed() < Duration::from_secs(10),
+            "{pid} still runs"
+        );
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 pub(super) const NAMED_SURVIVORS: usize = 16;
 
 /// Words of a request.
-const REQUEST_WORDS: usize = 4;
+const REQUEST_WORDS: usize = 5;
 /// Words of a reply.
 const REPLY_WORDS: usize = 8 + NAMED_SURVIVORS;
 
@@ -37,7 +37,7 @@ pub enum Scope {
     Tree,
 }
 
-/// What the engine asks of a supervisor.
+/// What the engine asks of a leader (`Run`) and of its supervisor (the others).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Request {
     /// Start the image that comes along; end the tree after `timeout_ms` (0: never), politely for
@@ -148,8 +148,9 @@ pub(super) enum Reply {
 }
 
 impl Request {
-    pub(super) fn encode(self) -> [u8; REQUEST_BYTES] {
-        let words: [u64; REQUEST_WORDS] = match self {
+    /// - `run`: the number of the run that it is about, from 1 on
+    pub(super) fn encode(self, run: u64) -> [u8; REQUEST_BYTES] {
+        let [kind, a, b, c] = match self {
             Request::Run {
                 timeout_ms,
                 grace_ms,
@@ -160,13 +161,14 @@ impl Request {
             Request::Sweep => [4, 0, 0, 0],
             Request::Leave => [5, 0, 0, 0],
         };
-        to_bytes(words)
+        to_bytes([kind, run, a, b, c])
     }
 
-    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
-        let [kind, a, b, c]: [u64; REQUEST_WORDS] =
+    /// The number of the run, and what is asked.
+    pub(super) fn decode(bytes: &[u8]) -> Option<(u64, Self)> {
+        let [kind, run, a, b, c]: [u64; REQUEST_WORDS] =
             from_bytes::<REQUEST_WORDS, REQUEST_BYTES>(bytes)?;
-        Some(match kind {
+        let request = match kind {
             1 => Request::Run {
                 timeout_ms: a,
                 grace_ms: b,
@@ -180,7 +182,8 @@ impl Request {
             4 => Request::Sweep,
             5 => Request::Leave,
             _ => return None,
-        })
+        };
+        Some((run, request))
     }
 }
 
@@ -301,7 +304,7 @@ impl Stage {
         Stage::Exec,
     ];
 
-    fn code(self) -> u64 {
+    pub(super) fn code(self) -> u64 {
         match self {
             Stage::Accept => 1,
             Stage::Fork => 2,
@@ -314,7 +317,7 @@ impl Stage {
         }
     }
 
-    fn from_code(code: u64) -> Option<Self> {
+    pub(super) fn from_code(code: u64) -> Option<Self> {
         Stage::ALL.into_iter().find(|stage| stage.code() == code)
     }
 }
@@ -383,8 +386,8 @@ mod tests {
             Request::Sweep,
             Request::Leave,
         ];
-        for request in requests {
-            assert_eq!(Request::decode(&request.encode()), Some(request));
+        for (run, request) in (1..).zip(requests) {
+            assert_eq!(Request::decode(&request.encode(run)), Some((run, request)));
         }
     }
 
@@ -435,7 +438,7 @@ mod tests {
         assert_eq!(Request::decode(&[0; REQUEST_BYTES]), None);
         assert_eq!(Request::decode(&[0xff; REQUEST_BYTES]), None);
         assert_eq!(Reply::decode(&[0xff; REPLY_BYTES]), None);
-        assert_eq!(Reply::decode(&Request::Sweep.encode()), None);
+        assert_eq!(Reply::decode(&Request::Sweep.encode(1)), None);
     }
 
     #[test]
