@@ -32,6 +32,7 @@ use crate::file::Files;
 use crate::file::call::{self, Interrupt};
 use crate::process::Processes;
 use crate::root::Roots;
+use crate::search::Searches;
 use crate::transfer::Trees;
 
 /// What an engine can do.
@@ -46,6 +47,8 @@ pub fn capabilities() -> Capabilities {
         Capability::Link,
         Capability::Precondition,
         Capability::Durable,
+        Capability::Glob,
+        Capability::Grep,
         Capability::Stdin,
         Capability::Pty,
         Capability::Spawn,
@@ -63,6 +66,7 @@ pub struct Engine {
     roots: Arc<Roots>,
     files: Files,
     trees: Trees,
+    searches: Searches,
     processes: Processes,
     /// The root, once something was started in it: most commands are, and need not open it again.
     start: OnceLock<Arc<OwnedFd>>,
@@ -78,6 +82,7 @@ impl Engine {
             descriptor: Arc::new(descriptor),
             files: Files::new(Arc::clone(&roots)),
             trees: Trees::new(Arc::clone(&roots)),
+            searches: Searches::new(Arc::clone(&roots)),
             roots,
             processes,
             start: OnceLock::new(),
@@ -178,12 +183,14 @@ impl Sandbox for Engine {
         self.files.stat_many(ctx, request).await
     }
 
-    async fn glob(&self, _ctx: &Ctx, _request: GlobRequest) -> Result<GlobResult> {
-        unsupported(Verb::Glob, "run `find` instead")
+    async fn glob(&self, ctx: &Ctx, request: GlobRequest) -> Result<GlobResult> {
+        self.open(Verb::Glob)?;
+        self.searches.glob(ctx, request).await
     }
 
-    async fn grep(&self, _ctx: &Ctx, _request: GrepRequest) -> Result<GrepResult> {
-        unsupported(Verb::Grep, "run `grep` instead")
+    async fn grep(&self, ctx: &Ctx, request: GrepRequest) -> Result<GrepResult> {
+        self.open(Verb::Grep)?;
+        self.searches.grep(ctx, request).await
     }
 
     async fn fingerprint(&self, _ctx: &Ctx, _request: FingerprintRequest) -> Result<Fingerprint> {

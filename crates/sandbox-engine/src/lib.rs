@@ -8,6 +8,7 @@
 //! | [`file`](mod@file) | `read`, `read_many`, `write`, `remove`, `stat_many` |
 //! | [`process`] | `exec`, `spawn`, `proc_read`, `proc_stdin`, `proc_stop` |
 //! | [`transfer`] | `push_tree`, `pull_tree` |
+//! | `search` | `glob`, `grep` |
 //! | [`supervisor`] | who starts commands, and ends everything they left behind |
 //!
 //! **Invariants.** A verb's behaviour is written here once, for every location. No JSON and no
@@ -20,6 +21,7 @@ mod harden;
 pub mod process;
 pub mod provider;
 pub mod root;
+mod search;
 pub mod supervisor;
 pub mod transfer;
 

@@ -31,7 +31,7 @@ mod names;
 mod read;
 mod remove;
 mod stage;
-mod stat;
+pub(crate) mod stat;
 mod text;
 mod write;
 

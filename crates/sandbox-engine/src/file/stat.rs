@@ -91,7 +91,8 @@ fn kind(stat: &rustix::fs::Stat) -> EntryKind {
     }
 }
 
-fn describe(stat: &rustix::fs::Stat, target: Option<Bytes>) -> Stat {
+/// What the system says of an entry, as the port says it.
+pub(crate) fn describe(stat: &rustix::fs::Stat, target: Option<Bytes>) -> Stat {
     #[expect(
         clippy::useless_conversion,
         reason = "the types differ between architectures"

@@ -15,4 +15,5 @@ mod process_tree;
 mod provider;
 mod root_links;
 mod root_races;
+mod search;
 mod transfer;

@@ -143,7 +143,7 @@ async fn the_descriptor_is_honest_about_what_nothing_keeps_away() {
     assert_eq!(descriptor.root.as_str(), real.to_str());
     assert!(descriptor.shell.is_some());
     assert!(
-        !descriptor.capabilities.has(Capability::Glob)
+        !descriptor.capabilities.has(Capability::Linger)
             && descriptor.capabilities.has(Capability::Edit)
     );
 }

@@ -211,12 +211,6 @@ impl Walk {
     ) -> Result<(Vec<V>, Summary), Errno> {
         worker::run(self, ctx, place, visitor)
     }
-
-    /// Whether a single entry that was named itself is one of the scope: for a scope whose root is a file.
-    #[must_use]
-    pub fn takes(&self, name: &[u8]) -> bool {
-        self.filter.includes(name) && !self.filter.excludes(name)
-    }
 }
 
 /// Opens a directory for reading that is there already as a place.

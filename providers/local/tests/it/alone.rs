@@ -44,7 +44,9 @@ fn the_manifest_is_printed_with_nothing_around_it() {
         "{manifest}"
     );
     assert!(
-        manifest["capabilities"].get("search").is_none(),
+        manifest["capabilities"]["lifecycle"]
+            .get("linger")
+            .is_none(),
         "what is not there is not declared: {manifest}"
     );
 }
