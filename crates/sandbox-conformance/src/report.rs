@@ -230,9 +230,11 @@ impl Finding {
         });
         match &self.outcome {
             Outcome::NotDeclared(capability) => {
-                json["capability"] = format!("{capability:?}").into()
+                json["capability"] = format!("{capability:?}").into();
             }
-            Outcome::ExpectedFailure(reason) => json["reason"] = reason.as_str().into(),
+            Outcome::ExpectedFailure(reason) => {
+                json["reason"] = reason.as_str().into();
+            }
             _ => {}
         }
         for (name, text) in [("failure", &self.failure), ("stderr", &self.stderr)] {

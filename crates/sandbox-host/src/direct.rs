@@ -10,6 +10,7 @@
 //! Not here: restarting. Who checks a provider wants to know that it ended.
 
 use std::ffi::OsString;
+use std::future::poll_fn;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -146,8 +147,11 @@ impl DirectProvider {
 
     /// Waits until every bare provider that was dropped is gone.
     pub async fn ended(&self) {
-        let mut ending = std::mem::take(&mut *self.lock());
-        while ending.join_next().await.is_some() {}
+        // Polled where it is: whoever gives up waiting ends nobody's watch.
+        while poll_fn(|context| self.lock().poll_join_next(context))
+            .await
+            .is_some()
+        {}
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, JoinSet<()>> {

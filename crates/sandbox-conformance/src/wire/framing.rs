@@ -48,7 +48,7 @@ pub(super) async fn a_byte_order_mark_at_the_start_is_tolerated(subject: &Subjec
     let line = request(
         id,
         "initialize",
-        &super::subject::initialize(&[1], json!({})),
+        &super::subject::initialize(&[1], &json!({})),
     );
     peer.bytes(format!("\u{feff}{line}\n").as_bytes()).await?;
     let answer = peer

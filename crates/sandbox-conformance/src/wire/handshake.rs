@@ -56,7 +56,7 @@ pub(super) async fn the_answer_says_who_it_is_and_what_it_can_do(subject: &Subje
 pub(super) async fn the_highest_common_version_is_chosen(subject: &Subject) -> Verdict {
     let mut peer = subject.peer()?;
     let hello = peer
-        .ok("initialize", initialize(&[999_999, 1, 0], json!({})))
+        .ok("initialize", initialize(&[999_999, 1, 0], &json!({})))
         .await?;
     ensure_eq!(
         hello["protocol"]["major"],
@@ -69,7 +69,7 @@ pub(super) async fn the_highest_common_version_is_chosen(subject: &Subject) -> V
 pub(super) async fn no_common_version_is_said_with_both_sides(subject: &Subject) -> Verdict {
     let mut peer = subject.peer()?;
     let answer = peer
-        .call("initialize", initialize(&[999_999], json!({})))
+        .call("initialize", initialize(&[999_999], &json!({})))
         .await?;
     let error = refused(
         &answer,
@@ -110,13 +110,15 @@ pub(super) async fn what_comes_first_must_be_initialize(subject: &Subject) -> Ve
             &format!("`{method}` before `initialize`"),
         )?;
     }
-    peer.ok("initialize", initialize(&[1], json!({}))).await?;
+    peer.ok("initialize", initialize(&[1], &json!({}))).await?;
     peer.is_alive().await
 }
 
 pub(super) async fn a_second_initialize_is_refused(subject: &Subject) -> Verdict {
     let mut peer = subject.ready().await?;
-    let answer = peer.call("initialize", initialize(&[1], json!({}))).await?;
+    let answer = peer
+        .call("initialize", initialize(&[1], &json!({})))
+        .await?;
     refused(&answer, -32600, "invalid_request", "a second `initialize`")?;
     peer.is_alive().await
 }
@@ -130,7 +132,7 @@ pub(super) async fn limits_out_of_range_count_as_the_nearest(subject: &Subject) 
     // What these count as.
     peer.max_line = 64 * 1024;
     peer.streams.window = 64 * 1024;
-    peer.hello = peer.ok("initialize", initialize(&[1], limits)).await?;
+    peer.hello = peer.ok("initialize", initialize(&[1], &limits)).await?;
     peer.is_alive().await
 }
 

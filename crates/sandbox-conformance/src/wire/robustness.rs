@@ -80,7 +80,7 @@ fn harmless(verb: impl Fn(Value) -> Value) -> Vec<String> {
         ("ping", json!({})),
         (
             "initialize",
-            super::subject::initialize(&[1], json!({"max_in_flight": 4})),
+            super::subject::initialize(&[1], &json!({"max_in_flight": 4})),
         ),
         (
             "stat_many",

@@ -96,9 +96,7 @@ impl Subject {
         peer.streams.connection_window =
             set("connection_window_bytes", peer.streams.connection_window);
         let offered = set("max_line_bytes", 1024 * 1024);
-        peer.hello = peer
-            .ok("initialize", initialize(&[1], limits.clone()))
-            .await?;
+        peer.hello = peer.ok("initialize", initialize(&[1], &limits)).await?;
         let theirs = peer.hello["limits"]["max_line_bytes"]
             .as_u64()
             .unwrap_or(1024 * 1024);
@@ -158,7 +156,7 @@ fn text(path: &Path) -> Result<&str, Failure> {
 }
 
 /// The parameters of `initialize`.
-pub(super) fn initialize(majors: &[u32], limits: Value) -> Value {
+pub(super) fn initialize(majors: &[u32], limits: &Value) -> Value {
     json!({
         "protocol": { "majors": majors },
         "host": { "name": "spp-conformance", "version": env!("CARGO_PKG_VERSION") },
