@@ -17,10 +17,10 @@ use sandbox_core::process::{
     ProcStopRequest, ProcessSpec, SpawnReceipt, SpawnRequest, SpawnStdin, Status, Stop,
 };
 use sandbox_core::{
-    ByteStream, Ctx, Digest, Effect, Error, ErrorKind, ProcId, SandboxExt, SandboxPath,
+    ByteStream, Capability, Ctx, Digest, Effect, Error, ErrorKind, ProcId, SandboxExt, SandboxPath,
 };
 
-use crate::check::Failure;
+use crate::check::{Failure, Verdict};
 use crate::harness::{Outside, Place};
 
 /// Longest that a check waits for something that takes no time. Checks never assert that
@@ -64,6 +64,16 @@ pub(crate) fn proc_id(text: &str) -> ProcId {
 /// The digest that the contract means.
 pub(crate) fn digest_of(bytes: &[u8]) -> Digest {
     Digest::from_bytes(*blake3::hash(bytes).as_bytes())
+}
+
+/// Fails unless a digest is the one of `bytes`, or is left to the provider to tell: without preconditions nothing
+/// can be done with it, and not every language has the function.
+pub(crate) fn tells_digest(place: &Place, found: Option<Digest>, bytes: &[u8]) -> Verdict {
+    let capabilities = &place.provider.info().capabilities;
+    if found.is_some() || capabilities.has(Capability::Precondition) {
+        ensure_eq!(found, Some(digest_of(bytes)), "digest");
+    }
+    Ok(())
 }
 
 /// The error of something that must have been refused without effect, with this kind.

@@ -1,18 +1,22 @@
 //! The JSON Schema of everything that travels, as one document (draft 2020-12).
 //!
 //! The document accepts any message: it checks the parameters of requests and notifications by their
-//! method. Results are not known by their method on the wire, so `methods` names the schema of each.
+//! method. Results are not known by their method on the wire, so `methods` names the schema of each,
+//! beside what else [`METHODS`] says of it.
 //! It is as open as the protocol: unknown members and unknown choices are valid.
 
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
-use crate::error::{CODES, ErrorObject};
+use sandbox_core::ErrorKind;
+
+use crate::error::{CODES, ErrorObject, code_of};
 use crate::message::handshake::Manifest;
 use crate::message::tree::{Flaw, ManifestEntry};
 use crate::message::{
     Notification, Request, file, handshake, lifecycle, policy, process, search, stream, tree,
 };
+use crate::method::{self, Answer, COMMON_ERRORS, Changes, Direction, Method, SANDBOX_ERRORS};
 
 /// The document.
 #[must_use]
@@ -85,6 +89,9 @@ impl Collector {
         if let Some(result) = result {
             entry["result"] = result;
         }
+        if let Some(method) = method::find(name) {
+            describe(&mut entry, method);
+        }
         self.methods.insert(name.to_owned(), entry);
     }
 
@@ -106,7 +113,7 @@ impl Collector {
         json!({
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             "title": "Sandbox Provider Protocol, version 1",
-            "description": "Any message. `methods` names the schemas of parameters and results by method, `errorCodes` the code of each error kind.",
+            "description": "Any message. `methods` says by method who sends it, the schemas of its parameters and its result, the members of its parameters that name streams or hold byte fields that may, the error kinds of its own, and what it changes; `commonErrors` may answer any request, `sandboxErrors` any verb of a sandbox. `errorCodes` has the code of each error kind.",
             "type": "object",
             "properties": {
                 "jsonrpc": { "const": "2.0" },
@@ -123,7 +130,41 @@ impl Collector {
             "allOf": self.branches,
             "methods": self.methods,
             "errorCodes": codes,
+            "commonErrors": kinds(COMMON_ERRORS),
+            "sandboxErrors": kinds(SANDBOX_ERRORS),
             "$defs": self.generator.take_definitions(true),
         })
     }
+}
+
+/// Adds what the table says of a method.
+fn describe(entry: &mut Value, method: &Method) {
+    entry["direction"] = json!(direction(method.direction));
+    if method.answer == Answer::None {
+        return;
+    }
+    let streams: Map<String, Value> = method
+        .streams
+        .iter()
+        .map(|(member, to)| ((*member).to_owned(), json!(direction(*to))))
+        .collect();
+    entry["streams"] = json!(streams);
+    entry["errors"] = kinds(method.errors);
+    entry["changes"] = json!(match method.changes {
+        Changes::Nothing => "nothing",
+        Changes::Idempotent => "idempotent",
+        Changes::Something => "something",
+    });
+}
+
+fn direction(direction: Direction) -> &'static str {
+    match direction {
+        Direction::ToProvider => "to provider",
+        Direction::ToHost => "to host",
+        Direction::Both => "both",
+    }
+}
+
+fn kinds(kinds: &[ErrorKind]) -> Value {
+    kinds.iter().map(|kind| code_of(*kind).name).collect()
 }

@@ -5,27 +5,11 @@
 
 use std::path::PathBuf;
 
-use sandbox_conformance::{Failure, Harness, OnThisMachine, Place};
-use sandbox_core::Ctx;
-use sandbox_host::config::{Config, Sources, UserFile};
-use sandbox_host::{Host, SearchPath};
+use sandbox_conformance::{Failure, Harness};
+use sandbox_host::SearchPath;
+use sandbox_host::config::UserFile;
 
-/// Sandboxes of a provider that lives as long as its host.
-struct OverHost {
-    _host: Host,
-    sandboxes: OnThisMachine,
-}
-
-#[async_trait::async_trait]
-impl Harness for OverHost {
-    async fn open(&self) -> Result<Place, Failure> {
-        self.sandboxes.open().await
-    }
-
-    async fn close(&self, place: Place) -> Result<(), Failure> {
-        self.sandboxes.close(place).await
-    }
-}
+use crate::over_host;
 
 /// Where the executables are: in the directory that is named, else above this test's own.
 fn executables() -> Result<PathBuf, Failure> {
@@ -51,23 +35,7 @@ async fn local() -> Result<Box<dyn Harness>, Failure> {
         beside: Some(executables()?),
         path: Vec::new(),
     };
-    let sources = Sources {
-        location: Some("local".to_owned()),
-        location_variable: None,
-        directory: PathBuf::from("/"),
-        user_file: UserFile::None,
-        search: search.clone(),
-    };
-    let config = Config::load(&sources).map_err(Failure::new)?;
-    let host = Host::new(config, search);
-    let provider = host
-        .provider(&Ctx::new(), "local")
-        .await
-        .map_err(Failure::new)?;
-    Ok(Box::new(OverHost {
-        _host: host,
-        sandboxes: OnThisMachine::new(provider),
-    }))
+    over_host::provider("local", UserFile::None, search).await
 }
 
 sandbox_conformance::suite!(local);

@@ -2,5 +2,8 @@
 
 mod command;
 mod engine;
+mod guide;
 mod local;
 mod matrix;
+mod over_host;
+mod python;

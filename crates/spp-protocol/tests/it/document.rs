@@ -44,7 +44,23 @@ fn table() -> String {
             (_, Changes::Idempotent) => "idempotent",
             (_, Changes::Something) => "something",
         };
-        let (name, params, streams) = (method.name, method.params, method.streams);
+        let streams = [
+            (Direction::ToProvider, "provider"),
+            (Direction::ToHost, "host"),
+        ]
+        .map(|(to, whom)| {
+            let members: Vec<_> = (method.streams.iter())
+                .filter(|stream| stream.1 == to)
+                .map(|(member, _)| format!("`{member}`"))
+                .collect();
+            match members.is_empty() {
+                true => String::new(),
+                false => format!("{} to {whom}", members.join(" and ")),
+            }
+        })
+        .join(", ");
+        let streams = streams.trim_matches([',', ' ']);
+        let (name, params) = (method.name, method.params);
         let errors = errors.join(", ");
         table += &format!(
             "| `{name}` | {direction} | `{params}` | {result} | {streams} | {errors} | {effect} |\n"

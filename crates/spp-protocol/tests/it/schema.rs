@@ -81,6 +81,15 @@ fn every_method_is_in_the_schema_under_the_types_of_the_table() {
             }
             Answer::None => assert_eq!(entry["result"], Value::Null),
         }
+        let params = &document["$defs"][method.params]["properties"];
+        for (member, _) in method.streams {
+            assert!(params.get(*member).is_some(), "{}: {member}", method.name);
+        }
+        let codes = &document["errorCodes"];
+        for kind in entry["errors"].as_array().into_iter().flatten() {
+            let kind = kind.as_str().expect("a name");
+            assert!(codes.get(kind).is_some(), "{}: {kind}", method.name);
+        }
     }
 }
 
