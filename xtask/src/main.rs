@@ -12,6 +12,7 @@ mod dist;
 mod environment;
 mod error;
 mod executables;
+mod fuzz;
 mod install;
 mod process;
 mod spp;
@@ -37,6 +38,7 @@ Usage: cargo xtask TASK [ARGS...]
   install   put the executables onto PATH
   dist      make stripped static executables and their checksums
   bench     measure speed and memory against peers in the same run
+  fuzz      fuzz what reads the bytes of others
 
 `cargo xtask TASK --help` explains a task.";
 
@@ -47,7 +49,7 @@ struct Task {
     run: fn(Vec<OsString>) -> Result<()>,
 }
 
-const TASKS: [Task; 6] = [
+const TASKS: [Task; 7] = [
     Task {
         name: "test",
         help: test::HELP,
@@ -108,6 +110,11 @@ const TASKS: [Task; 6] = [
         name: "bench",
         help: bench::HELP,
         run: |args| bench::run(&args),
+    },
+    Task {
+        name: "fuzz",
+        help: fuzz::HELP,
+        run: fuzz::run,
     },
 ];
 

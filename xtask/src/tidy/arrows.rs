@@ -20,7 +20,7 @@ const HOST: &str = "sandbox-host";
 const CONFORMANCE: &str = "sandbox-conformance";
 
 /// A crate, and those of ours that it may depend on.
-const ARROWS: [(&str, &[&str]); 14] = [
+const ARROWS: [(&str, &[&str]); 15] = [
     (CORE, &[]),
     ("xtask", &[]),
     (PROTOCOL, &[CORE]),
@@ -35,6 +35,8 @@ const ARROWS: [(&str, &[&str]); 14] = [
     // The server is for its provider that lies, which must speak below what the client sends.
     (CONFORMANCE, &[CORE, PROTOCOL, CLIENT, HOST, SERVER]),
     ("spp-cli", &[CORE, HOST, SERVER, CONFORMANCE, TREE]),
+    // It fuzzes what reads the bytes of others.
+    ("spp-fuzz", &[CORE, PROTOCOL, LINK, HOST, TREE]),
     // It measures what an embedder gets, so it may use what an embedder uses.
     ("spp-bench", &[CORE, HOST, TREE]),
 ];
