@@ -376,7 +376,8 @@ class Provider:
             if isinstance(params, dict):
                 self.notified(method, params)
         elif isinstance(id, bool) or not isinstance(id, int) or not 0 <= id < 2**53:
-            if len(json.dumps(id)) < 100:  # Repeated as it came, where that is no burden.
+            # Repeated where it can be: not what is long, and not a number that became infinite, which JSON cannot say.
+            if (isinstance(id, (str, int)) or isinstance(id, float) and abs(id) < 1e300) and len(json.dumps(id)) < 100:
                 self.fail(id, Fault("invalid_request", "an id is an integer from 0 to 2^53 - 1"))
         elif not isinstance(params, dict):
             self.fail(id, Fault("invalid_params", "params is an object"))
