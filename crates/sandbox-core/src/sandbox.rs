@@ -94,11 +94,14 @@ pub trait Sandbox: Send + Sync {
     /// `InvalidArgument` for a malformed pattern, pointing at the place; `NotFound` for the root.
     async fn grep(&self, ctx: &Ctx, request: GrepRequest) -> Result<GrepResult>;
 
-    /// Computes what the tree looks like, and what changed.
+    /// Computes what the tree looks like, and what changed since an earlier answer. Files that did not
+    /// change are not read again. An answer that the deadline cuts short is given, if there is still
+    /// time, and says so.
     ///
     /// # Errors
     ///
-    /// `NotFound` for the root. Entries that could not be read make the answer incomplete.
+    /// `NotFound`, `NotADirectory`, `PermissionDenied`, `OutsideRoot` for the root; `InvalidArgument` for a
+    /// malformed glob, naming it. Entries that could not be read make the answer incomplete.
     async fn fingerprint(&self, ctx: &Ctx, request: FingerprintRequest) -> Result<Fingerprint>;
 
     /// Runs something to completion. Returns as soon as the request is on its way; the outcome, and
@@ -106,7 +109,7 @@ pub trait Sandbox: Send + Sync {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` (empty argv, NUL). For the program: `NotFound`, `PermissionDenied` (not executable),
+    /// `InvalidArgument` (empty argv, NUL, a scope to track with a malformed glob). For the program: `NotFound`, `PermissionDenied` (not executable),
     /// `NotAFile` (a directory), `SpawnFailed` (anything else the kernel says). For the working directory:
     /// `NotFound`, `NotADirectory`, `PermissionDenied`, `OutsideRoot`. `TooLarge` for arguments and environment
     /// beyond the kernel's limit, `Busy`. All without effect, here or from the outcome.

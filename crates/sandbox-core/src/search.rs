@@ -239,8 +239,8 @@ pub struct MatchedLine {
 pub struct FingerprintRequest {
     /// Which entries.
     pub scope: FingerprintScope,
-    /// An earlier answer's digest to compare with. If the provider no longer has it, the answer has
-    /// no changes and says so.
+    /// An earlier answer's digest to compare with, of the same scope and depth. If the provider no
+    /// longer has it, the answer has no changes and says why ([`Fingerprint::uncompared`]).
     pub base: Option<Digest>,
 }
 
@@ -258,34 +258,54 @@ pub struct FingerprintScope {
 /// How closely a fingerprint looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FingerprintDepth {
-    /// Path, kind, mode, size, times, inode.
+    /// Path, kind, mode, and text of links; for all but directories also size, times, inode. Says whether
+    /// this tree is as it was.
     Metadata,
-    /// The content as well.
+    /// Path, kind, mode, text of links, content of files; not size, times, inode. Equal for two copies of a
+    /// tree.
     Content,
 }
 
 /// What a tree looks like.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fingerprint {
-    /// One digest over all entries; equal trees have equal ones.
+    /// One digest over all entries, whatever the order in which they were found. Where not all were,
+    /// it says nothing about the tree.
     pub digest: Digest,
     /// Entries covered.
     pub entries: u64,
     /// Whether all were.
     pub complete: Completeness,
-    /// What changed since the base, if one was given and is known.
+    /// What changed since the base, if one was given and can be compared with.
     pub changes: Option<Changes>,
+    /// Why a base that was given could not be compared with.
+    pub uncompared: Option<Uncompared>,
 }
 
-/// What changed in a tree.
+/// Why there are no changes although a base was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Uncompared {
+    /// No such fingerprint is known here: it was another sandbox's, or newer ones took its place. A
+    /// caller starts from the answer's digest.
+    NotKnown,
+    /// The fingerprint of that digest was about another scope, or looked less closely.
+    OtherScope,
+}
+
+/// What changed in a tree between two looks at it, whoever changed it.
+///
+/// Paths are those that other verbs take: the scope's root is part of them. What was undone
+/// between the looks is not seen. A file is found to be modified even if its size and its time are as
+/// they were.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changes {
     /// Entries that are new.
     pub created: Vec<SandboxPath>,
-    /// Entries that differ.
+    /// Entries that differ in what the [`FingerprintDepth`] covers. A directory does not differ because of
+    /// what is in it.
     pub modified: Vec<SandboxPath>,
     /// Entries that are gone.
     pub removed: Vec<SandboxPath>,
-    /// Whether that is all.
+    /// Whether that is all, and if not why. What could not be seen is in none of the lists.
     pub complete: Completeness,
 }

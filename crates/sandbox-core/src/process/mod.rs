@@ -110,7 +110,10 @@ pub struct ExecRequest {
     pub stdin: Stdin,
     /// Whether output is delivered while it comes.
     pub delivery: Delivery,
-    /// Report what changed in the tree during the run, in the same round trip.
+    /// Report what changed in this part of the tree during the run, in the same round trip
+    /// ([`Outcome::changes`]). It is looked at before the run and after it, and whatever changed between
+    /// counts, whoever changed it. A tree that is not there yet is an empty one. What cannot be told
+    /// about changes never fails a run.
     pub track: Option<FingerprintScope>,
 }
 

@@ -19,7 +19,7 @@ pub struct Outcome {
     pub stdout: Output,
     /// Standard error; empty with a terminal.
     pub stderr: Output,
-    /// What changed in the tree, if the request asked to track.
+    /// What changed in the tree, if the request asked to track; whatever the status.
     pub changes: Option<Changes>,
 }
 

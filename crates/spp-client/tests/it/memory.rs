@@ -344,6 +344,7 @@ impl Sandbox for MemorySandbox {
             entries: 0,
             complete: Completeness::Complete,
             changes: None,
+            uncompared: None,
         })
     }
 

@@ -19,6 +19,7 @@ mirror! {
     wire::Case = core::Case { Sensitive, Insensitive }
     wire::Lines = core::Lines { Single, Multi }
     wire::FingerprintDepth = core::FingerprintDepth { Metadata, Content }
+    wire::Uncompared = core::Uncompared { NotKnown, OtherScope }
 }
 
 impl wire::Scope {
@@ -309,6 +310,7 @@ impl wire::FingerprintResult {
             entries: fingerprint.entries,
             complete: encode_complete(fingerprint.complete),
             changes: fingerprint.changes.map(wire::Changes::encode),
+            uncompared: fingerprint.uncompared.map(Into::into),
         }
     }
 
@@ -328,6 +330,9 @@ impl wire::FingerprintResult {
                     .map(wire::Changes::decode)
                     .transpose()
                     .within("changes")?,
+                uncompared: self
+                    .uncompared
+                    .map(|why| why.decode_or(core::Uncompared::NotKnown)),
             })
         };
         fingerprint().map_err(|invalid: Invalid| invalid.broken(Verb::Fingerprint))

@@ -295,9 +295,9 @@ pub struct FingerprintScope {
 open! {
     /// How closely a fingerprint looks.
     pub enum FingerprintDepth {
-        /// Path, kind, mode, size, times, inode.
+        /// Path, kind, mode, text of links; for all but directories also size, times, inode.
         Metadata = "metadata",
-        /// The content as well.
+        /// Path, kind, mode, text of links, content of files.
         Content = "content",
     }
 }
@@ -312,9 +312,22 @@ pub struct FingerprintResult {
     pub entries: u64,
     /// Whether all were.
     pub complete: Completeness,
-    /// What changed since the base; absent if none was given or it is no longer known.
+    /// What changed since the base; absent if none was given or it cannot be compared with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changes: Option<Changes>,
+    /// Why a base that was given could not be compared with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uncompared: Option<Uncompared>,
+}
+
+open! {
+    /// Why there are no changes although a base was given.
+    pub enum Uncompared {
+        /// No such fingerprint is known here, or not any more.
+        NotKnown = "not_known",
+        /// It was about another scope, or looked less closely.
+        OtherScope = "other_scope",
+    }
 }
 
 /// What changed in a tree.

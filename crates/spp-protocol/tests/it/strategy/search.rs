@@ -153,12 +153,21 @@ pub(crate) fn changes() -> impl Strategy<Value = Changes> {
 }
 
 pub(crate) fn fingerprint() -> impl Strategy<Value = Fingerprint> {
-    (digest(), integer(), completeness(), option::of(changes())).prop_map(
-        |(digest, entries, complete, changes)| Fingerprint {
-            digest,
-            entries,
-            complete,
-            changes,
-        },
+    let why = select(vec![Uncompared::NotKnown, Uncompared::OtherScope]);
+    (
+        digest(),
+        integer(),
+        completeness(),
+        option::of(changes()),
+        option::of(why),
     )
+        .prop_map(
+            |(digest, entries, complete, changes, uncompared)| Fingerprint {
+                digest,
+                entries,
+                complete,
+                changes,
+                uncompared,
+            },
+        )
 }
