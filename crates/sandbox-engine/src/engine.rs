@@ -4,7 +4,7 @@
 //! - An engine that was closed answers every verb with `Lost`, for ever.
 //! - Dropping it ends everything it started.
 //!
-//! Not here: what a verb does (`file`, `process`), and where sandboxes come from (`provider`).
+//! Not here: what a verb does (`file`, `fingerprint`, `process`), and where sandboxes come from (`provider`).
 
 use std::sync::{Arc, OnceLock};
 
@@ -30,6 +30,7 @@ use tokio::sync::watch;
 
 use crate::file::Files;
 use crate::file::call::{self, Interrupt};
+use crate::fingerprint::Fingerprints;
 use crate::process::Processes;
 use crate::root::Roots;
 use crate::search::Searches;
@@ -49,8 +50,10 @@ pub fn capabilities() -> Capabilities {
         Capability::Durable,
         Capability::Glob,
         Capability::Grep,
+        Capability::Fingerprint,
         Capability::Stdin,
         Capability::Pty,
+        Capability::Track,
         Capability::Spawn,
         Capability::PushTree,
         Capability::PullTree,
@@ -67,6 +70,7 @@ pub struct Engine {
     files: Files,
     trees: Trees,
     searches: Searches,
+    fingerprints: Fingerprints,
     processes: Processes,
     /// The root, once something was started in it: most commands are, and need not open it again.
     start: OnceLock<Arc<OwnedFd>>,
@@ -83,6 +87,7 @@ impl Engine {
             files: Files::new(Arc::clone(&roots)),
             trees: Trees::new(Arc::clone(&roots)),
             searches: Searches::new(Arc::clone(&roots)),
+            fingerprints: Fingerprints::new(Arc::clone(&roots)),
             roots,
             processes,
             start: OnceLock::new(),
@@ -193,22 +198,28 @@ impl Sandbox for Engine {
         self.searches.grep(ctx, request).await
     }
 
-    async fn fingerprint(&self, _ctx: &Ctx, _request: FingerprintRequest) -> Result<Fingerprint> {
-        unsupported(Verb::Fingerprint, "run `git status` instead")
+    async fn fingerprint(&self, ctx: &Ctx, request: FingerprintRequest) -> Result<Fingerprint> {
+        self.open(Verb::Fingerprint)?;
+        self.fingerprints.fingerprint(ctx, request).await
     }
 
-    async fn exec(&self, ctx: &Ctx, request: ExecRequest) -> Result<Execution> {
+    async fn exec(&self, ctx: &Ctx, mut request: ExecRequest) -> Result<Execution> {
         self.open(Verb::Exec)?;
-        if request.track.is_some() {
-            return unsupported(
-                Verb::Exec,
-                "changes are not tracked here; leave `track` out",
-            );
-        }
         let directory = self
             .directory(ctx, Verb::Exec, &request.process.cwd)
             .await?;
-        self.processes.exec(ctx, request, directory)
+        let Some(scope) = request.track.take() else {
+            return self.processes.exec(ctx, request, directory);
+        };
+        let tracking = self.fingerprints.track(ctx, scope).await?;
+        let mut execution = self.processes.exec(ctx, request, directory)?;
+        let (ctx, outcome) = (ctx.clone(), execution.outcome);
+        execution.outcome = Box::pin(async move {
+            let mut outcome = outcome.await?;
+            outcome.changes = Some(tracking.changes(&ctx).await);
+            Ok(outcome)
+        });
+        Ok(execution)
     }
 
     async fn spawn(&self, ctx: &Ctx, request: SpawnRequest) -> Result<SpawnReceipt> {

@@ -6,6 +6,7 @@
 //! | [`provider`] | where sandboxes on this machine come from |
 //! | [`root`] | the directories a sandbox reaches, and opening beneath them |
 //! | [`file`](mod@file) | `read`, `read_many`, `write`, `remove`, `stat_many` |
+//! | [`fingerprint`] | `fingerprint`, and what an `exec` changed |
 //! | [`process`] | `exec`, `spawn`, `proc_read`, `proc_stdin`, `proc_stop` |
 //! | [`transfer`] | `push_tree`, `pull_tree` |
 //! | `search` | `glob`, `grep` |
@@ -17,6 +18,7 @@
 
 pub mod engine;
 pub mod file;
+pub mod fingerprint;
 mod harden;
 pub mod process;
 pub mod provider;

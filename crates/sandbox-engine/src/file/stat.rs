@@ -82,7 +82,8 @@ impl Files {
     }
 }
 
-fn kind(stat: &rustix::fs::Stat) -> EntryKind {
+/// What kind of entry something is.
+pub(crate) fn kind(stat: &rustix::fs::Stat) -> EntryKind {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => EntryKind::File,
         FileType::Directory => EntryKind::Directory,

@@ -216,7 +216,7 @@ pub(super) fn refuse_kernel_files(fd: BorrowedFd<'_>, stat: &Stat, root: &Root) 
 }
 
 /// Whether something lies on procfs or sysfs.
-pub(super) fn is_kernel_files(fd: BorrowedFd<'_>) -> Result<bool, Errno> {
+pub(crate) fn is_kernel_files(fd: BorrowedFd<'_>) -> Result<bool, Errno> {
     let kind = rustix::fs::fstatfs(fd)?.f_type;
     Ok(kind == PROC_SUPER_MAGIC || u32::try_from(kind).is_ok_and(|kind| kind == SYSFS_MAGIC))
 }

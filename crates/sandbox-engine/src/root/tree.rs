@@ -81,7 +81,10 @@ impl Roots {
 
     /// Opens the directory that a tree is taken from.
     pub(crate) fn origin(&self, path: &SandboxPath) -> Outcome<Origin> {
-        let (root, below, dir) = match self.find(path, Last::Follow, Missing::Fail)? {
+        let (index, rest) = self.locate(path)?;
+        // By hand, because what is wanted is the way without links.
+        let found = self.walk(index, &rest, Last::Follow, Missing::Fail)?;
+        let (root, below, dir) = match found {
             Found::Directory { root, dir: None } => {
                 (root, Vec::new(), list(root.fd(), OsStr::new("."), root)?)
             }

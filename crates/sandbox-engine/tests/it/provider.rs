@@ -4,7 +4,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use sandbox_core::process::{ExecRequest, ProcessSpec};
-use sandbox_core::search::{FingerprintDepth, FingerprintScope, Scope};
 use sandbox_core::{
     AcquireSpec, Capability, Closed, Ctx, Disposition, EnvChange, EnvInherit, ErrorKind, Network,
     Probe, Provider, SandboxExt, SandboxId, SandboxPath, Strength,
@@ -252,16 +251,6 @@ async fn what_is_not_offered_says_so() {
         .expect("acquired");
     refused(
         sandbox.capture_state(&ctx).await.map(drop),
-        ErrorKind::Unsupported,
-    );
-    let mut tracked = ExecRequest::new(ProcessSpec::new(["true"]));
-    tracked.track = Some(FingerprintScope {
-        scope: Scope::new(SandboxPath::root()),
-        depth: FingerprintDepth::Metadata,
-        limit: 10,
-    });
-    refused(
-        sandbox.exec(&ctx, tracked).await.map(drop),
         ErrorKind::Unsupported,
     );
 }
