@@ -15,6 +15,7 @@ mod containment;
 mod edit;
 mod entry;
 mod exec;
+mod fingerprint;
 mod lifecycle;
 mod live;
 mod output;
@@ -34,6 +35,7 @@ use sandbox_core::process::{
     ExecRequest, Execution, Outcome, ProcChunk, ProcReadRequest, ProcStdinRequest, ProcStopRequest,
     ProcessSpec, SpawnReceipt, SpawnRequest, StdinReceipt, StopReceipt,
 };
+use sandbox_core::search::{Fingerprint, FingerprintRequest};
 use sandbox_core::{
     AcquireSpec, Closed, Ctx, Descriptor, Probe, Provider, ReleaseReceipt, Result, Sandbox,
     SandboxEntry, TemplateReceipt,
@@ -75,6 +77,9 @@ impl Double {
             live::DOUBLES,
             tree::DOUBLES,
             spawn::DOUBLES,
+            fingerprint::DIGEST,
+            fingerprint::CHANGES,
+            fingerprint::TRACK,
             lifecycle::DOUBLES,
         ]
         .into_iter()
@@ -115,6 +120,7 @@ enum Tamper {
     Change(Verb<Honest, Change, WriteReceipt>),
     Remove(Verb<Honest, RemoveRequest, RemoveReceipt>),
     StatMany(Verb<Honest, StatManyRequest, StatManyResult>),
+    Fingerprint(Verb<Honest, FingerprintRequest, Fingerprint>),
     Exec(Verb<Honest, ExecRequest, Execution>),
     /// What `exec` and `spawn` are to run.
     Process(fn(&mut ProcessSpec)),
@@ -148,6 +154,7 @@ impl Tamper {
             Self::Exec(_) | Self::Outcome(_) => &[V::Exec],
             Self::Process(_) => &[V::Exec, V::Spawn],
             Self::Spawn(_) => &[V::Spawn],
+            Self::Fingerprint(_) => &[V::Fingerprint],
             Self::ProcRead(_) => &[V::ProcRead],
             Self::ProcStdin(_) => &[V::ProcStdin],
             Self::ProcStop(_) => &[V::ProcStop],
@@ -162,7 +169,7 @@ impl Tamper {
 /// function that takes the place of a verb.
 macro_rules! doubles {
     ($($check:ident: $lie:literal $kind:ident ($($argument:tt)*) $body:block)+) => {
-        pub(super) const DOUBLES: &[crate::double::Double] = &[
+        pub(in crate::double) const DOUBLES: &[crate::double::Double] = &[
             $(crate::double::Double {
                 check: stringify!($check),
                 lie: $lie,
@@ -189,6 +196,7 @@ macro_rules! doubles {
     (@ change $arguments:tt $body:block) => { doubles!(@@ Change $arguments $body) };
     (@ remove $arguments:tt $body:block) => { doubles!(@@ Remove $arguments $body) };
     (@ stat_many $arguments:tt $body:block) => { doubles!(@@ StatMany $arguments $body) };
+    (@ fingerprint $arguments:tt $body:block) => { doubles!(@@ Fingerprint $arguments $body) };
     (@ exec $arguments:tt $body:block) => { doubles!(@@ Exec $arguments $body) };
     (@ spawn $arguments:tt $body:block) => { doubles!(@@ Spawn $arguments $body) };
     (@ proc_read $arguments:tt $body:block) => { doubles!(@@ ProcRead $arguments $body) };

@@ -12,7 +12,7 @@
 //! | [`check`] | what a check is, and how one is run |
 //! | [`harness`] | how a check gets its sandbox, and what it may see of it from outside |
 //! | [`double`] | sandboxes that are wrong in exactly one way, to show that the checks can fail |
-//! | `file`, `containment`, `process`, `lifecycle`, `undeclared` | the checks |
+//! | `file`, `containment`, `fingerprint`, `process`, `lifecycle`, `undeclared` | the checks |
 //! | [`wire`] | checks of the protocol itself, on the bytes of a provider's pipes |
 //! | [`catalogue`] | all checks of both kinds under stable ids, and the clauses they are about |
 //! | [`runner`], [`report`], [`expected`], [`orphans`] | what `spp-conformance` is made of |
@@ -51,6 +51,7 @@ mod containment;
 pub mod double;
 pub mod expected;
 mod file;
+mod fingerprint;
 pub mod harness;
 mod lifecycle;
 pub mod orphans;

@@ -8,7 +8,7 @@
 use sandbox_core::Capability;
 
 use crate::check::{Check, Need};
-use crate::{containment, file, lifecycle, process, undeclared};
+use crate::{containment, file, fingerprint, lifecycle, process, undeclared};
 
 /// Hands the list to another macro: `with_checks! { [macro] [argument] }`.
 #[doc(hidden)]
@@ -298,6 +298,89 @@ macro_rules! with_checks {
             process::terminal::control_c_interrupts [Pty, Spawn] "spawn: a controlling terminal";
             process::terminal::the_end_of_a_terminal_loses_nothing [Pty]
                 "exec: pty output is whole";
+
+            fingerprint::digest::an_unchanged_tree_has_one_fingerprint [Fingerprint]
+                "fingerprint: metadata says whether the tree is as it was";
+            fingerprint::digest::a_changed_file_is_another_tree [Fingerprint]
+                "fingerprint: the digest covers contents";
+            fingerprint::digest::a_new_entry_is_another_tree [Fingerprint]
+                "fingerprint: the digest covers names";
+            fingerprint::digest::two_copies_have_one_content_fingerprint [Fingerprint]
+                "fingerprint: content is equal for two copies";
+            fingerprint::digest::a_touch_is_no_change_of_content [Fingerprint]
+                "fingerprint: content covers no times";
+            fingerprint::digest::entries_are_counted [Fingerprint] "fingerprint: entries";
+            fingerprint::digest::a_link_out_is_only_its_text [Outside, Fingerprint]
+                "fingerprint: links are not followed";
+            fingerprint::digest::a_fifo_blocks_no_fingerprint [Fingerprint]
+                "fingerprint: a FIFO or a device never blocks";
+            fingerprint::digest::a_tree_beyond_its_limit_is_incomplete [Fingerprint]
+                "fingerprint: limit";
+            fingerprint::digest::a_fingerprint_of_nothing_is_not_found [Fingerprint]
+                "fingerprint: NotFound";
+            fingerprint::digest::a_fingerprint_never_leaves_the_roots [Outside, Fingerprint]
+                "fingerprint: OutsideRoot";
+
+            fingerprint::changes::a_new_entry_is_told_as_created [Fingerprint]
+                "changes: created";
+            fingerprint::changes::a_file_that_became_empty_is_told_as_modified [Fingerprint]
+                "changes: modified";
+            fingerprint::changes::a_removed_entry_is_told [Fingerprint] "changes: removed";
+            fingerprint::changes::a_rewrite_that_restores_the_time_is_told [Fingerprint]
+                "changes: modified even if size and time are as they were";
+            fingerprint::changes::a_link_that_leads_elsewhere_is_told [Fingerprint]
+                "changes: links are their text";
+            fingerprint::changes::a_mode_that_changed_is_told [Fingerprint] "changes: modes";
+            fingerprint::changes::a_directory_is_not_modified_by_what_is_in_it [Fingerprint]
+                "changes: directories by name and mode";
+            fingerprint::changes::a_touch_is_not_told_by_content [Fingerprint]
+                "changes: what the depth covers";
+            fingerprint::changes::paths_of_changes_lead_to_them [Fingerprint]
+                "changes: paths that other verbs take";
+            fingerprint::changes::a_base_that_is_not_known_is_said_to_be_that [Fingerprint]
+                "fingerprint: Uncompared::NotKnown";
+            fingerprint::changes::a_base_of_another_scope_is_said_to_be_that [Fingerprint]
+                "fingerprint: Uncompared::OtherScope";
+            fingerprint::changes::nothing_beyond_a_limit_is_called_new_or_gone [Fingerprint]
+                "changes: what could not be seen is in no list";
+            fingerprint::changes::many_changes_are_told_in_part_and_said_to_be [Fingerprint]
+                "changes: complete";
+
+            fingerprint::scope::what_is_ignored_does_not_count [Fingerprint]
+                "scope: IgnoreRules::Git";
+            fingerprint::scope::what_is_only_ignored_by_now_is_not_gone [Fingerprint]
+                "changes: what is ignored by now is not gone";
+            fingerprint::scope::hidden_names_count_only_when_wanted [Fingerprint]
+                "scope: Hidden::Exclude";
+            fingerprint::scope::what_lies_too_deep_does_not_count [Fingerprint]
+                "scope: max_depth";
+            fingerprint::scope::what_is_excluded_does_not_count [Fingerprint] "scope: exclude";
+            fingerprint::scope::a_fingerprint_of_a_malformed_glob_is_refused [Fingerprint]
+                "fingerprint: InvalidArgument for a glob";
+
+            fingerprint::track::a_run_tells_what_it_created [Track] "exec: track, created";
+            fingerprint::track::a_run_tells_what_it_modified [Track] "exec: track, modified";
+            fingerprint::track::a_run_tells_what_it_removed [Track] "exec: track, removed";
+            fingerprint::track::a_run_that_restores_the_time_is_found_out [Track]
+                "exec: track sees past size and time";
+            fingerprint::track::a_run_that_changes_nothing_tells_nothing [Track]
+                "exec: track, no changes";
+            fingerprint::track::changes_are_told_only_when_asked_for [] "exec: without track";
+            fingerprint::track::a_run_that_timed_out_tells_its_changes [Track]
+                "exec: track, whatever the status";
+            fingerprint::track::a_cancelled_run_tells_its_changes [Track]
+                "exec: track, whatever the status";
+            fingerprint::track::a_live_run_tells_its_changes [Track]
+                "exec: track, whatever the delivery";
+            fingerprint::track::a_run_is_not_failed_by_the_limit_of_tracking [Track]
+                "exec: track never fails a run";
+            fingerprint::track::a_run_with_many_changes_tells_a_part [Track]
+                "exec: track, complete";
+            fingerprint::track::only_the_scope_of_tracking_counts [Track] "exec: track, scope";
+            fingerprint::track::a_tree_that_a_run_makes_counts_whole [Track]
+                "exec: track, a tree that is not there yet";
+            fingerprint::track::a_scope_that_is_none_is_refused_before_the_run [Track]
+                "exec: track, InvalidArgument";
 
             lifecycle::a_sandbox_says_what_it_is [] "descriptor: facts";
             lifecycle::the_same_spec_is_the_same_sandbox [] "acquire: idempotent";

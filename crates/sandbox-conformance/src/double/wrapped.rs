@@ -360,7 +360,7 @@ impl Sandbox for WrappedSandbox {
     }
 
     async fn fingerprint(&self, ctx: &Ctx, request: FingerprintRequest) -> Result<Fingerprint> {
-        plain!(self, ctx, request, Fingerprint, fingerprint)
+        verb!(self, ctx, request, Fingerprint, fingerprint)
     }
 
     async fn exec(&self, ctx: &Ctx, mut request: ExecRequest) -> Result<Execution> {
