@@ -112,6 +112,23 @@ impl SandboxPath {
         &self.0
     }
 
+    /// Bytes that it takes at most as a text with escapes in an answer, its quotes and a comma included.
+    #[must_use]
+    pub fn quoted_bytes(&self) -> usize {
+        match self.as_str() {
+            Some(text) => {
+                let escaped = text.bytes().map(|byte| match byte {
+                    b'"' | b'\\' => 2,
+                    0..0x20 => 6,
+                    _ => 1,
+                });
+                3 + escaped.sum::<usize>()
+            }
+            // Base64, in an object that says so.
+            None => 16 + self.as_bytes().len().div_ceil(3) * 4,
+        }
+    }
+
     /// The canonical spelling, if it is UTF-8.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {

@@ -309,3 +309,69 @@ pub struct Changes {
     /// Whether that is all, and if not why. What could not be seen is in none of the lists.
     pub complete: Completeness,
 }
+
+impl Changes {
+    /// Shortens the lists so that each takes at most so many bytes as text, and says so.
+    pub fn cut(&mut self, bytes: usize) {
+        let lists = [&mut self.created, &mut self.modified, &mut self.removed];
+        let (mut listed, mut total) = (0, 0);
+        for list in lists {
+            let mut left = bytes;
+            let fits = list
+                .iter()
+                .take_while(|path| match left.checked_sub(path.quoted_bytes()) {
+                    Some(rest) => {
+                        left = rest;
+                        true
+                    }
+                    None => false,
+                })
+                .count();
+            total += list.len();
+            listed += fits;
+            list.truncate(fits);
+        }
+        if listed < total && self.complete == Completeness::Complete {
+            self.complete = Completeness::Incomplete {
+                reason: format!(
+                    "{listed} of {total} changed entries fit into the answer; narrow the scope, or accept longer lines"
+                ),
+                cause: IncompleteCause::Limit,
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paths(names: &[&[u8]]) -> Vec<SandboxPath> {
+        let parse = |name: &&[u8]| SandboxPath::parse(name).expect("valid");
+        names.iter().map(parse).collect()
+    }
+
+    #[test]
+    fn lists_are_cut_each_by_itself_and_that_is_said_once() {
+        let mut changes = Changes {
+            created: paths(&[b"a", b"b", b"c"]),
+            modified: paths(&[b"\xff\xff\xff"]),
+            removed: Vec::new(),
+            complete: Completeness::Complete,
+        };
+        let whole = changes.clone();
+        changes.cut(20);
+        assert_eq!(changes, whole, "all of it fits");
+        changes.cut(11);
+        assert_eq!(changes.created.len(), 2);
+        assert_eq!(changes.modified.len(), 0);
+        let Completeness::Incomplete { reason, cause } = &changes.complete else {
+            panic!("it was cut");
+        };
+        assert_eq!(*cause, IncompleteCause::Limit);
+        assert!(reason.starts_with("2 of 4 "), "{reason}");
+        let why = changes.complete.clone();
+        changes.cut(0);
+        assert_eq!(changes.complete, why, "the first reason stays");
+    }
+}

@@ -158,7 +158,7 @@ fn request(
 }
 
 /// The longest answer, in bytes, its line's end not counted.
-fn max_response(session: &Session) -> usize {
+pub(crate) fn max_response(session: &Session) -> usize {
     let theirs = session.host().copied().unwrap_or_default().max_line_bytes;
     usize::try_from(session.limits.max_line_bytes.min(theirs)).unwrap_or(usize::MAX)
 }

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use futures_util::{StreamExt, join, stream};
 use sandbox_core::output::OutputKeeper;
 use sandbox_core::process::*;
+use sandbox_core::search::{Changes, Completeness};
 use sandbox_core::*;
 
 /// Counts what the provider was asked and what became of it.
@@ -105,6 +106,7 @@ pub(crate) type Lines = futures_util::future::BoxFuture<'static, Result<(Bytes, 
 pub(crate) fn simple(id: ProcId, request: &ExecRequest, text: Lines) -> Execution {
     let policy = request.process.output;
     let live = request.delivery == Delivery::Live;
+    let changes = request.track.as_ref().map(|scope| created(scope.limit));
     let (send, receive) = tokio::sync::oneshot::channel::<Bytes>();
     let outcome_id = id.clone();
     Execution {
@@ -124,9 +126,20 @@ pub(crate) fn simple(id: ProcId, request: &ExecRequest, text: Lines) -> Executio
                 exit,
                 stdout: keeper.finish(),
                 stderr: Output::default(),
-                changes: None,
+                changes,
             })
         }),
+    }
+}
+
+/// So many new entries, and nothing else.
+pub(crate) fn created(entries: u64) -> Changes {
+    let path = |number| SandboxPath::parse(format!("entry-{number}")).expect("a valid path");
+    Changes {
+        created: (0..entries).map(path).collect(),
+        modified: Vec::new(),
+        removed: Vec::new(),
+        complete: Completeness::Complete,
     }
 }
 

@@ -161,6 +161,39 @@ async fn the_small_verbs() {
     assert_eq!(fingerprint.digest, Digest::from_bytes([7; 32]));
 }
 
+/// More changes than a line holds: what could be told of them is worth more than a refusal.
+#[tokio::test]
+async fn changes_that_no_line_holds_are_cut_and_lose_no_outcome() {
+    let provider = Memory::whole();
+    let (sandbox, _connection) = sandbox(&provider).await;
+    let ctx = Ctx::new();
+    for (entries, whole) in [(1000, true), (200_000, false)] {
+        let scope = FingerprintScope {
+            scope: Scope::new(SandboxPath::root()),
+            depth: FingerprintDepth::Metadata,
+            limit: entries,
+        };
+        let request = ExecRequest {
+            track: Some(scope.clone()),
+            ..ExecRequest::new(ProcessSpec::new(["echo", "done"]))
+        };
+        let execution = sandbox.exec(&ctx, request).await.expect("it runs");
+        let outcome = execution.outcome.await.expect("an outcome");
+        assert_eq!(outcome.stdout.head, "done\n");
+        let request = FingerprintRequest {
+            scope,
+            base: Some(Digest::from_bytes([1; 32])),
+        };
+        let fingerprint = sandbox.fingerprint(&ctx, request).await.expect("an answer");
+        for changes in [outcome.changes, fingerprint.changes] {
+            let changes = changes.expect("they were asked for");
+            assert_eq!(changes.created.len() as u64 == entries, whole);
+            assert_eq!(changes.complete == Completeness::Complete, whole);
+            assert!(!changes.created.is_empty());
+        }
+    }
+}
+
 #[tokio::test]
 async fn an_outcome_is_the_same_however_it_is_delivered() {
     let provider = Memory::whole();

@@ -40,7 +40,10 @@ async fn exec(begun: Begun<ExecParams>) -> Result<ExecResult> {
         Delivery::AtEnd => (Outlet::new(arrival.stdout), Outlet::new(arrival.stderr)),
         Delivery::Live => (Outlet::new(None), Outlet::new(None)),
     };
-    let outcome = run(&work, sandbox, arrival).await?;
+    let mut outcome = run(&work, sandbox, arrival).await?;
+    if let Some(changes) = &mut outcome.changes {
+        changes.cut(work.list_bytes());
+    }
     let answer = ExecResult::encode(outcome, delivery, &mut stdout, &mut stderr);
     let (stdout, stderr) = join!(work.send_fields(stdout), work.send_fields(stderr));
     stdout.and(stderr)?;

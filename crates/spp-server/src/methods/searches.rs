@@ -36,8 +36,11 @@ async fn grep(begun: Begun<GrepParams>) -> Result<GrepResult> {
 async fn fingerprint(begun: Begun<FingerprintParams>) -> Result<FingerprintResult> {
     let (work, sandbox, params) = begun.sandbox_work()?;
     let request = params.decode()?;
-    let found = work
+    let mut found = work
         .run(|ctx| async move { sandbox.fingerprint(&ctx, request).await })
         .await?;
+    if let Some(changes) = &mut found.changes {
+        changes.cut(work.list_bytes());
+    }
     Ok(FingerprintResult::encode(found))
 }
