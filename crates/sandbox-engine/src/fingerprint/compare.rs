@@ -155,28 +155,11 @@ impl List {
         }
         // A path that is too long to be named in a request is counted and not listed.
         let Ok(path) = root.join(path) else { return };
-        let bytes = self.bytes + on_a_line(path.as_bytes());
+        let bytes = self.bytes + path.quoted_bytes();
         if bytes <= MAX_LIST_BYTES {
             self.bytes = bytes;
             self.paths.push(path);
         }
-    }
-}
-
-/// Bytes that a path takes at most as an item of a list in JSON.
-fn on_a_line(path: &[u8]) -> usize {
-    match std::str::from_utf8(path) {
-        Ok(text) => {
-            3 + text
-                .bytes()
-                .map(|byte| match byte {
-                    b'"' | b'\\' => 2,
-                    0..0x20 => 6,
-                    _ => 1,
-                })
-                .sum::<usize>()
-        }
-        Err(_) => 16 + path.len().div_ceil(3) * 4,
     }
 }
 

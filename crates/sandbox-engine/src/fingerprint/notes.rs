@@ -3,6 +3,7 @@
 //! Each thread notes by itself, names one behind the other; put in order, the notes of all threads
 //! are one list.
 
+use std::ffi::CString;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -123,7 +124,7 @@ impl Visitor for Notes<'_> {
             return self.cut(Cut::Limit(self.shared.limit));
         }
         let path = entry.path();
-        let text = text.as_ref().map(|text| text.as_bytes());
+        let text = text.as_ref().map(CString::as_bytes);
         let bytes = size_of::<Item>() + path.len() + text.map_or(0, <[u8]>::len);
         if self.shared.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > MAX_BYTES {
             return self.cut(Cut::Memory);
@@ -151,20 +152,20 @@ impl Identity {
     #[expect(
         clippy::unnecessary_cast,
         clippy::useless_conversion,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "the types differ between architectures, and nanoseconds are below 1,000,000,000"
+        reason = "the types differ between architectures"
     )]
     pub(super) fn of(stat: &Stat) -> Self {
+        // Below 1,000,000,000.
+        let nanos = |nanos: u64| u32::try_from(nanos).unwrap_or(0);
         Self {
             size: u64::try_from(stat.st_size).unwrap_or(0),
             modified: Moment {
                 seconds: stat.st_mtime as i64,
-                nanos: stat.st_mtime_nsec as u32,
+                nanos: nanos(stat.st_mtime_nsec as u64),
             },
             changed: Moment {
                 seconds: stat.st_ctime as i64,
-                nanos: stat.st_ctime_nsec as u32,
+                nanos: nanos(stat.st_ctime_nsec as u64),
             },
             inode: stat.st_ino.into(),
         }

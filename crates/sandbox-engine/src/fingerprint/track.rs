@@ -68,7 +68,7 @@ impl Fingerprints {
     fn hold(&self, manifest: Arc<Manifest>) -> std::result::Result<Before, Error> {
         let held = Held::take(&self.held, manifest.bytes()).ok_or_else(|| {
             Error::refused(Verb::Exec, ErrorKind::TooLarge)
-                .on(&"the record of the tree")
+                .on("the record of the tree")
                 .detail("other runs hold as many as fit into memory; narrow the scope, or run fewer at once")
         })?;
         Ok(Before {
