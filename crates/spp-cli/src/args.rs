@@ -67,6 +67,7 @@ Examples:
   spp run -- make test
   spp run --timeout 10m -- cargo test
   spp run --cwd docs --env LANG=C -- make html
+  spp run --track -- ./generate.sh
   spp run -- sh -c 'sort | uniq -c' < words
   spp run --json -- uname -a")]
     Run(Run),
@@ -118,6 +119,10 @@ pub(crate) struct Run {
     /// Set a variable, or with a name alone pass yours on. May be repeated.
     #[arg(long = "env", short = 'e', value_name = "NAME[=VALUE]", value_parser = OsStringValueParser::new())]
     pub(crate) env: Vec<OsString>,
+    /// Say on standard error, when the command has ended, which files it created, modified and
+    /// removed: git's own and ignored ones left out. With --json they are in the object.
+    #[arg(long)]
+    pub(crate) track: bool,
     /// The command and its arguments.
     #[arg(value_name = "CMD", trailing_var_arg = true, required = true)]
     pub(crate) command: Vec<OsString>,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use sandbox_core::SandboxPath;
 use sandbox_core::process::{ExitReport, Outcome, Output, Status, Survivors};
+use sandbox_core::search::{Changes, Completeness};
 use serde_json::{Value, json};
 
 /// One JSON object and a newline.
@@ -19,7 +20,40 @@ pub(crate) fn outcome(outcome: &Outcome) -> Value {
     let mut object = exit(&outcome.exit);
     object["stdout"] = output(&outcome.stdout);
     object["stderr"] = output(&outcome.stderr);
+    if let Some(changes) = &outcome.changes {
+        object["changes"] = self::changes(changes);
+    }
     object
+}
+
+fn changes(changes: &Changes) -> Value {
+    let paths = |paths: &[SandboxPath]| -> Vec<Value> { paths.iter().map(path).collect() };
+    let mut object = json!({
+        "created": paths(&changes.created),
+        "modified": paths(&changes.modified),
+        "removed": paths(&changes.removed),
+        "complete": changes.complete == Completeness::Complete,
+    });
+    if let Completeness::Incomplete { reason, .. } = &changes.complete {
+        object["incomplete_because"] = reason.as_str().into();
+    }
+    object
+}
+
+/// The same for people: a line an entry, marked as git marks them.
+pub(crate) fn changed_lines(changes: &Changes) -> String {
+    let mut lines = String::new();
+    let lists = [
+        ("A", &changes.created),
+        ("M", &changes.modified),
+        ("D", &changes.removed),
+    ];
+    for (mark, paths) in lists {
+        for path in paths {
+            lines.push_str(&format!("\n  {mark} {path}"));
+        }
+    }
+    lines
 }
 
 fn exit(report: &ExitReport) -> Value {

@@ -17,6 +17,7 @@ use futures_util::FutureExt as _;
 use sandbox_core::process::{
     Delivery, ExecRequest, Execution, Outcome, ProcStopRequest, ProcessSpec, Status, Stop,
 };
+use sandbox_core::search::{Changes, Completeness, FingerprintDepth, FingerprintScope, Scope};
 use sandbox_core::{
     Cancel, Capability, Ctx, EnvChange, ErrorKind, ProcId, Sandbox, SandboxPath, Verb,
 };
@@ -35,6 +36,8 @@ use crate::signals::{Arrived, Signals};
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long output of a run that was ended may take to be written, where nobody seems to read it.
 const LAST_OUTPUT: Duration = Duration::from_secs(2);
+/// Most entries of a tree that are looked at with `--track`.
+const MAX_TRACKED: u64 = 1_000_000;
 /// What a shell calls an end by `SIGPIPE`.
 const BROKEN_PIPE: u8 = 128 + 13;
 
@@ -53,6 +56,7 @@ pub(crate) async fn run(global: &Global, args: &Run) -> Result<u8> {
         cancel,
         ctx,
         timeout: args.timeout,
+        track: args.track.then(tracked),
         abandoned: Cell::new(false),
     };
     let result = if global.json {
@@ -76,6 +80,15 @@ fn process(args: &Run) -> Result<ProcessSpec> {
     Ok(process)
 }
 
+/// What counts as a change: whatever git would see, told by its metadata.
+fn tracked() -> FingerprintScope {
+    FingerprintScope {
+        scope: Scope::new(SandboxPath::root()),
+        depth: FingerprintDepth::Metadata,
+        limit: MAX_TRACKED,
+    }
+}
+
 fn environment(variables: &[OsString]) -> Result<Vec<EnvChange>> {
     variables
         .iter()
@@ -88,6 +101,7 @@ struct Running {
     cancel: Cancel,
     ctx: Ctx,
     timeout: Option<Duration>,
+    track: Option<FingerprintScope>,
     /// Whether somebody asked once more when all was done that could be: then nothing is waited for.
     abandoned: Cell<bool>,
 }
@@ -176,10 +190,11 @@ impl Running {
 
     async fn start(&self, process: ProcessSpec, delivery: Delivery) -> Result<Execution> {
         let id = draw_process(Verb::Exec)?;
-        let request = ExecRequest::new(process)
+        let mut request = ExecRequest::new(process)
             .id(id)
             .stdin(input::stdin()?)
             .delivery(delivery);
+        request.track.clone_from(&self.track);
         Ok(self.sandbox.exec(&self.ctx, request).await?)
     }
 
@@ -197,6 +212,9 @@ impl Running {
             }
             Status::Exited(_) | Status::Signalled { .. } | Status::Cancelled => {}
         }
+        if let Some(changes) = &outcome.changes {
+            say_changes(changes);
+        }
         let survivors = &outcome.exit.survivors;
         if survivors.left_total > 0 {
             let named: Vec<String> = survivors
@@ -211,6 +229,19 @@ impl Running {
             ));
         }
         exit_code(outcome, arrived)
+    }
+}
+
+fn say_changes(changes: &Changes) {
+    let lines = report::changed_lines(changes);
+    match &changes.complete {
+        Completeness::Complete if lines.is_empty() => note("nothing changed"),
+        Completeness::Complete => note(format_args!("what changed:{lines}")),
+        Completeness::Incomplete { reason, .. } => {
+            note(format_args!(
+                "what changed is not known in full: {reason}{lines}"
+            ));
+        }
     }
 }
 

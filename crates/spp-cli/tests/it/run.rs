@@ -294,3 +294,39 @@ fn sixty_four_open_files_are_enough() {
         "{ended:?}"
     );
 }
+
+#[test]
+fn what_a_command_changed_is_said_when_asked_for() {
+    let place = Place::new();
+    place.put("old", "old");
+    place.put("gone", "gone");
+    let script = "mkdir d; echo x >d/new; echo y >>old; rm gone; exit 3";
+    let ended = place.spp(&["run", "--track", "--", "sh", "-c", script]);
+    check(&ended, 3, "");
+    assert_eq!(
+        ended.stderr,
+        "spp: what changed:\n  A d\n  A d/new\n  M old\n  D gone\n"
+    );
+    let ended = place.spp(&["run", "--track", "--", "true"]);
+    assert_eq!(ended.stderr, "spp: nothing changed\n");
+    let ended = place.spp(&["run", "--json", "--track", "--", "rm", "old"]);
+    let said: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("JSON");
+    assert_eq!(
+        said["changes"],
+        serde_json::json!({
+            "created": [], "modified": [], "removed": ["old"], "complete": true
+        })
+    );
+    let ended = place.spp(&["run", "--json", "--", "true"]);
+    let said: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("JSON");
+    assert_eq!(said.get("changes"), None);
+}
+
+/// A name may hold anything, and what is said may go to a terminal.
+#[test]
+fn a_name_that_changed_cannot_forge_a_line() {
+    let place = Place::new();
+    let script = "touch \"$(printf 'a\\n  D important')\"";
+    let ended = place.spp(&["run", "--track", "--", "sh", "-c", script]);
+    assert_eq!(ended.stderr.lines().count(), 2, "{}", ended.stderr);
+}
