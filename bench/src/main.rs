@@ -7,6 +7,7 @@ mod harness;
 mod memory;
 mod report;
 mod rows;
+mod tree;
 
 use std::process::ExitCode;
 

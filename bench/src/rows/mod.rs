@@ -5,9 +5,11 @@
 
 mod call;
 mod exec;
+mod fingerprint;
 mod idle;
 mod read;
 mod stall;
+mod stat_many;
 mod stream;
 mod work;
 
@@ -63,6 +65,16 @@ pub(crate) const ALL: &[Measure] = &[
         name: "stall",
         about: "other calls while one reader does not read",
         run: |place| Box::pin(stall::run(place)),
+    },
+    Measure {
+        name: "stat_many",
+        about: "stat_many of 1,000 paths in one round trip, against as many calls of lstat",
+        run: |place| Box::pin(stat_many::run(place)),
+    },
+    Measure {
+        name: "fingerprint",
+        about: "fingerprint of 50,000 files, against git status and b3sum",
+        run: |place| Box::pin(fingerprint::run(place)),
     },
     Measure {
         name: "idle",

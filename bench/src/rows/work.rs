@@ -5,15 +5,14 @@
 //! own. Noise only ever adds time, so each side counts its fastest run, and a missed bar is measured
 //! again before it counts.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
-
-use tokio::process::Command;
 
 use super::{Place, Result};
 use crate::harness::{ours_first, quiet, time};
 use crate::report::{Row, ratio};
+use crate::tree::{command, copy, sources_of};
 
 const CRATE: &str = "strsim";
 const ROUNDS: usize = 3;
@@ -22,7 +21,7 @@ const MOST_RATIO: f64 = 1.05;
 
 pub(super) async fn run(place: &Place) -> Result<Vec<Row>> {
     let tree = place.root.join(CRATE);
-    copy(&sources().await?, &tree)?;
+    copy(&sources_of(CRATE).await?, &tree)?;
     let spp = std::env::current_exe()?.with_file_name("spp");
     let (mut ours, mut peer) = (Duration::MAX, Duration::MAX);
     let mut result = None;
@@ -73,51 +72,4 @@ async fn timed(argv: &[&str], tree: &Path, target: &Path) -> Result<Duration> {
         return Err(format!("`{}` failed: {said}", argv.join(" ")).into());
     }
     Ok(taken)
-}
-
-/// Where cargo keeps the sources of [`CRATE`].
-async fn sources() -> Result<PathBuf> {
-    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
-    let output = command("cargo")
-        .args([
-            "metadata",
-            "--format-version=1",
-            "--offline",
-            "--manifest-path",
-            manifest,
-        ])
-        .output()
-        .await?;
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout)?;
-    metadata["packages"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .find(|package| package["name"] == CRATE)
-        .and_then(|package| Path::new(package["manifest_path"].as_str()?).parent())
-        .map(Path::to_owned)
-        .ok_or_else(|| format!("cargo knows no sources of `{CRATE}`").into())
-}
-
-/// Copies a small tree of files and directories.
-fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
-    std::fs::create_dir(to)?;
-    for entry in std::fs::read_dir(from)? {
-        let entry = entry?;
-        let to = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            copy(&entry.path(), &to)?;
-        } else {
-            std::fs::copy(entry.path(), to)?;
-        }
-    }
-    Ok(())
-}
-
-fn command(program: &str) -> Command {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this starts what is measured, both sides alike"
-    )]
-    Command::new(program)
 }
