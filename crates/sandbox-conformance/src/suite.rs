@@ -338,9 +338,9 @@ macro_rules! with_checks {
             fingerprint::changes::paths_of_changes_lead_to_them [Fingerprint]
                 "changes: paths that other verbs take";
             fingerprint::changes::a_base_that_is_not_known_is_said_to_be_that [Fingerprint]
-                "fingerprint: Uncompared::NotKnown";
+                "bases: Uncompared::NotKnown";
             fingerprint::changes::a_base_of_another_scope_is_said_to_be_that [Fingerprint]
-                "fingerprint: Uncompared::OtherScope";
+                "bases: Uncompared::OtherScope";
             fingerprint::changes::nothing_beyond_a_limit_is_called_new_or_gone [Fingerprint]
                 "changes: what could not be seen is in no list";
             fingerprint::changes::many_changes_are_told_in_part_and_said_to_be [Fingerprint]
@@ -358,29 +358,29 @@ macro_rules! with_checks {
             fingerprint::scope::a_fingerprint_of_a_malformed_glob_is_refused [Fingerprint]
                 "fingerprint: InvalidArgument for a glob";
 
-            fingerprint::track::a_run_tells_what_it_created [Track] "exec: track, created";
-            fingerprint::track::a_run_tells_what_it_modified [Track] "exec: track, modified";
-            fingerprint::track::a_run_tells_what_it_removed [Track] "exec: track, removed";
+            fingerprint::track::a_run_tells_what_it_created [Track] "track: created";
+            fingerprint::track::a_run_tells_what_it_modified [Track] "track: modified";
+            fingerprint::track::a_run_tells_what_it_removed [Track] "track: removed";
             fingerprint::track::a_run_that_restores_the_time_is_found_out [Track]
-                "exec: track sees past size and time";
+                "track: sees past size and time";
             fingerprint::track::a_run_that_changes_nothing_tells_nothing [Track]
-                "exec: track, no changes";
-            fingerprint::track::changes_are_told_only_when_asked_for [] "exec: without track";
+                "track: no changes";
+            fingerprint::track::changes_are_told_only_when_asked_for [] "track: only when asked for";
             fingerprint::track::a_run_that_timed_out_tells_its_changes [Track]
-                "exec: track, whatever the status";
+                "track: whatever the status";
             fingerprint::track::a_cancelled_run_tells_its_changes [Track]
-                "exec: track, whatever the status";
+                "track: whatever the status";
             fingerprint::track::a_live_run_tells_its_changes [Track]
-                "exec: track, whatever the delivery";
+                "track: whatever the delivery";
             fingerprint::track::a_run_is_not_failed_by_the_limit_of_tracking [Track]
-                "exec: track never fails a run";
+                "track: never fails a run";
             fingerprint::track::a_run_with_many_changes_tells_a_part [Track]
-                "exec: track, complete";
-            fingerprint::track::only_the_scope_of_tracking_counts [Track] "exec: track, scope";
+                "track: complete";
+            fingerprint::track::only_the_scope_of_tracking_counts [Track] "track: scope";
             fingerprint::track::a_tree_that_a_run_makes_counts_whole [Track]
-                "exec: track, a tree that is not there yet";
+                "track: a tree that is not there yet";
             fingerprint::track::a_scope_that_is_none_is_refused_before_the_run [Track]
-                "exec: track, InvalidArgument";
+                "track: InvalidArgument";
 
             lifecycle::a_sandbox_says_what_it_is [] "descriptor: facts";
             lifecycle::the_same_spec_is_the_same_sandbox [] "acquire: idempotent";

@@ -17,5 +17,5 @@ mod provider;
 mod root_links;
 mod root_races;
 mod search;
-mod transfer;
 mod track;
+mod transfer;
