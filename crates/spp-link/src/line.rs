@@ -33,6 +33,12 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         self.buffer.next_line()
     }
 
+    /// How much of an over-long line came whose end did not, in bytes.
+    #[must_use]
+    pub fn discarded(&self) -> u64 {
+        self.buffer.discarded()
+    }
+
     /// Reads more. Returns how many bytes; 0 at the end. Dropping the future loses nothing.
     ///
     /// # Errors

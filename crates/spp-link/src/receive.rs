@@ -109,6 +109,18 @@ pub enum Refused {
     Gap,
 }
 
+impl Refused {
+    /// What is wrong, in a few words.
+    #[must_use]
+    pub fn problem(self) -> &'static str {
+        match self {
+            Self::Unknown => "no such stream is open",
+            Self::Overrun => "the peer sent more than it had credit for",
+            Self::Gap => "a piece of the stream is missing or came twice",
+        }
+    }
+}
+
 impl Receivers {
     /// No streams yet; `window` are what this side grants.
     #[must_use]
@@ -180,13 +192,13 @@ impl Receivers {
         let discard = stream.abandoned || stream.end.is_some();
         if stream.outstanding + cost > window.stream || *all + cost > window.connection {
             if !discard {
-                self.fail(stream, id, "the peer sent more than it had credit for");
+                self.fail(stream, id, Refused::Overrun.problem());
             }
             return Err(Refused::Overrun);
         }
         if (stream.seq, stream.offset) != (seq, offset) {
             if !discard {
-                self.fail(stream, id, "a piece of the stream is missing or came twice");
+                self.fail(stream, id, Refused::Gap.problem());
             }
             return Err(Refused::Gap);
         }

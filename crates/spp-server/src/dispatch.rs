@@ -16,9 +16,13 @@ use jsonrpsee::types::{ErrorObjectOwned, Id as WireId, Params};
 use sandbox_core::{Error, ErrorKind, Verb};
 use serde_json::value::RawValue;
 use spp_link::{BULK_LINE, Fault};
-use spp_protocol::codec::{self, Envelope, Line, Payload, StreamChunk, id_in_prefix, stream_named};
+use spp_protocol::codec::{
+    self, Envelope, Line, Payload, StreamChunk, id_in_prefix, method_in_prefix, stream_named,
+};
 use spp_protocol::message::Notification;
-use spp_protocol::message::stream::{Cancel, StreamCredit, StreamData, StreamEnd, StreamStop};
+use spp_protocol::message::stream::{
+    Cancel, StreamCredit, StreamData, StreamEnd, StreamEnding, StreamStop,
+};
 use spp_protocol::message::value::MAX_INTEGER;
 
 use crate::call::{Call, Id};
@@ -48,7 +52,9 @@ pub(crate) fn line(session: &Arc<Session>, methods: &Methods, line: &Line<'_>) -
             match id_in_prefix(prefix) {
                 Some(id) => {
                     let max = session.limits.max_line_bytes;
-                    let error = Error::refused(Verb::Initialize, ErrorKind::TooLarge)
+                    let verb = method_in_prefix(prefix).and_then(spp_protocol::method::verb);
+                    let verb = verb.unwrap_or(Verb::Initialize);
+                    let error = Error::refused(verb, ErrorKind::TooLarge)
                         .detail(format_args!("the request's line is longer than {max} bytes; send its content on a stream"));
                     refuse(session, id, &error);
                 }
@@ -264,15 +270,20 @@ fn notification(session: &Session, method: &str, params: Option<&str>) {
         StreamStop::METHOD => {
             read(params).map(|StreamStop { stream }| session.senders.stop(stream.0))
         }
-        StreamEnd::METHOD => read(params).map(|end: StreamEnd| {
-            let result = match end.error {
-                None => Ok(()),
-                Some(error) => Err(Fault {
-                    kind: ErrorKind::Cancelled,
-                    detail: error.message,
-                }),
+        StreamEnd::METHOD => read(params).and_then(|end: StreamEnd| {
+            let stream = end.stream.0;
+            let (bytes, result) = match end.ending()? {
+                StreamEnding::Whole(bytes) => (Some(bytes), Ok(())),
+                StreamEnding::Failed(error) => {
+                    let fault = Fault {
+                        kind: ErrorKind::Cancelled,
+                        detail: error.message,
+                    };
+                    (None, Err(fault))
+                }
             };
-            session.receivers.end(end.stream.0, end.bytes, result);
+            session.receivers.end(stream, bytes, result);
+            Ok(())
         }),
         StreamData::METHOD => StreamChunk::from_params(params)
             .map(|chunk| data(session, chunk))

@@ -21,7 +21,8 @@ const STALLED_AFTER_CANCEL: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 ///
-/// The stream's own error; `Cancelled` if the host took nothing more after `cancel` was raised.
+/// The stream's own error; `Cancelled` if the host took nothing more after `cancel` was raised;
+/// `Disconnected` if it is gone.
 pub(crate) async fn pump(
     verb: Verb,
     mut stream: ByteStream,
@@ -32,7 +33,7 @@ pub(crate) async fn pump(
         let next = tokio::select! {
             biased;
             next = stream.next() => next,
-            _ = sender.ended() => return Ok(()),
+            end = sender.ended() => return stopped(verb, end),
         };
         let Some(first) = next else {
             return Ok(());
@@ -40,7 +41,7 @@ pub(crate) async fn pump(
         let (bytes, end) = gather(first?, &mut stream);
         match send(sender, bytes, cancel).await {
             Some(Ok(())) => {}
-            Some(Err(_)) => return Ok(()),
+            Some(Err(end)) => return stopped(verb, end),
             None => {
                 return Err(failed(verb, ErrorKind::Cancelled).detail(
                     "it was cancelled, nobody read the stream, and the rest of it was given up",
@@ -52,6 +53,16 @@ pub(crate) async fn pump(
             Some(Ok(())) => return Ok(()),
             Some(Err(error)) => return Err(error),
         }
+    }
+}
+
+/// The host wants no more, which is in order; or it is gone, and then the rest is lost: what still
+/// reaches it must not pass for all there was.
+fn stopped(verb: Verb, end: SendEnd) -> Result<()> {
+    match end {
+        SendEnd::Stopped => Ok(()),
+        SendEnd::Closed => Err(failed(verb, ErrorKind::Disconnected)
+            .detail("the host is gone, and the rest of the stream was given up")),
     }
 }
 

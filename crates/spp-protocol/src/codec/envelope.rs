@@ -65,6 +65,31 @@ pub enum Id<'a> {
 /// not.
 #[must_use]
 pub fn id_in_prefix(prefix: &[u8]) -> Option<u64> {
+    let value = member_in_prefix(prefix, b"id")?;
+    let digits = value
+        .iter()
+        .take_while(|byte| byte.is_ascii_digit())
+        .count();
+    // A number that the prefix cuts off would be another number.
+    value
+        .get(digits)
+        .filter(|byte| matches!(byte, b',' | b'}' | b' '))?;
+    std::str::from_utf8(&value[..digits]).ok()?.parse().ok()
+}
+
+/// Finds the method in the first bytes of a message that is too long to be read, as
+/// [`id_in_prefix`] finds the id. A method with escapes in its name is none of this protocol.
+#[must_use]
+pub fn method_in_prefix(prefix: &[u8]) -> Option<&str> {
+    let name = member_in_prefix(prefix, b"method")?.strip_prefix(b"\"")?;
+    let end = name.iter().position(|&byte| byte == b'"')?;
+    std::str::from_utf8(&name[..end])
+        .ok()
+        .filter(|name| !name.contains('\\'))
+}
+
+/// What follows the colon of a member of the outermost object.
+fn member_in_prefix<'a>(prefix: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let mut depth = 0u32;
     let mut at = 0;
     while let Some(&byte) = prefix.get(at) {
@@ -84,21 +109,13 @@ pub fn id_in_prefix(prefix: &[u8]) -> Option<u64> {
                     }
                     at += 1;
                 }
-                let is_id = depth == 1 && &prefix[begin..at] == b"id";
+                let is_wanted = depth == 1 && &prefix[begin..at] == name;
                 at += 1;
-                if let (true, Some(value)) =
-                    (is_id, prefix[at..].trim_ascii_start().strip_prefix(b":"))
-                {
-                    let value = value.trim_ascii_start();
-                    let digits = value
-                        .iter()
-                        .take_while(|byte| byte.is_ascii_digit())
-                        .count();
-                    // A number that the prefix cuts off would be another number.
-                    value
-                        .get(digits)
-                        .filter(|byte| matches!(byte, b',' | b'}' | b' '))?;
-                    return std::str::from_utf8(&value[..digits]).ok()?.parse().ok();
+                if let (true, Some(value)) = (
+                    is_wanted,
+                    prefix[at..].trim_ascii_start().strip_prefix(b":"),
+                ) {
+                    return Some(value.trim_ascii_start());
                 }
             }
             _ => {}
@@ -201,6 +218,20 @@ mod tests {
         check(r#"{"id":"17","#, None);
         check(r#"]]]"#, None);
         check(r#"{"method":"id","params":1,"id":8}"#, Some(8));
+    }
+
+    #[test]
+    fn the_method_of_an_over_long_line_is_found_as_its_id_is() {
+        let check =
+            |text: &str, method| assert_eq!(method_in_prefix(text.as_bytes()), method, "{text}");
+        check(
+            r#"{"jsonrpc":"2.0","id":17,"method":"write","params":{"cha"#,
+            Some("write"),
+        );
+        check(r#"{"params":{"method":"read","x":["#, None);
+        check(r#"{"id":"method","method" : "exec" ,"#, Some("exec"));
+        check(r#"{"method":"wri"#, None);
+        check(r#"{"method":7,"#, None);
     }
 
     #[test]

@@ -37,6 +37,8 @@ pub struct LineBuffer {
     scanned: usize,
     /// The end of an over-long line has not come yet.
     discarding: bool,
+    /// How much of such a line came so far, in bytes.
+    discarded: u64,
     at_stream_start: bool,
 }
 
@@ -63,6 +65,7 @@ impl LineBuffer {
             filled: 0,
             scanned: 0,
             discarding: false,
+            discarded: 0,
             at_stream_start: true,
         }
     }
@@ -125,9 +128,11 @@ impl LineBuffer {
                 .map(|found| self.scanned + found);
             self.scanned = end.map_or(self.filled, |end| end + 1);
             if self.discarding {
+                self.discarded += (self.scanned - self.start) as u64;
                 self.start = self.scanned;
                 self.discarding = end.is_none();
                 end?;
+                self.discarded = 0;
                 continue;
             }
             let begin = self.start;
@@ -137,6 +142,7 @@ impl LineBuffer {
                     return None;
                 }
                 self.discarding = true;
+                self.discarded = (self.filled - begin) as u64;
                 self.at_stream_start = false;
                 self.start = self.filled;
                 return Some(Line::TooLong {
@@ -164,6 +170,13 @@ impl LineBuffer {
             }
             return Some(Line::Complete(&self.buffer[line]));
         }
+    }
+
+    /// How much of an over-long line came whose end did not, in bytes; 0 between lines. Whoever sends
+    /// a line without end will not send another message.
+    #[must_use]
+    pub fn discarded(&self) -> u64 {
+        self.discarded
     }
 
     /// Bytes of a line whose end has not come. At the end of input they are no message.
@@ -236,6 +249,10 @@ mod tests {
             assert!(lines.buffer.len() <= (1 << 20) + 2 * READ_BYTES);
         }
         assert_eq!(reports, 1);
+        assert!(lines.discarded() > 1000 * READ_BYTES as u64 / 4);
+        lines.push(b"x\nafter\n");
+        assert_eq!(lines.next_line(), Some(Line::Complete(b"after")));
+        assert_eq!(lines.discarded(), 0);
     }
 
     #[test]

@@ -9,7 +9,9 @@ pub mod envelope;
 pub mod line;
 pub mod stream_data;
 
-pub use envelope::{Envelope, Id, id_in_prefix, params, result, write_notification};
+pub use envelope::{
+    Envelope, Id, id_in_prefix, method_in_prefix, params, result, write_notification,
+};
 pub use line::{Line, LineBuffer};
 pub use stream_data::{
     MAX_CHUNK_BYTES, Payload, StreamChunk, StreamError, stream_named, write_stream_data,

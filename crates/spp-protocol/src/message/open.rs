@@ -67,21 +67,29 @@ macro_rules! open {
                     }
 
                     fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<$name, A::Error> {
-                        let mut found = None;
+                        let mut found: Option<(&'static str, $name)> = None;
                         let mut unknown: Option<Box<str>> = None;
+                        let mut both: Option<Box<str>> = None;
                         while let Some(key) = map.next_key_seed(Key($name::NAMES))? {
                             match &*key {
-                                $( $tag => found = Some(open!(@value map, $name, $variant $(, $payload)?)), )+
+                                $( $tag => {
+                                    let value = open!(@value map, $name, $variant $(, $payload)?);
+                                    if let Some((before, _)) = found.replace(($tag, value)) {
+                                        both = Some(format!("{before} and {}", $tag).into());
+                                    }
+                                } )+
                                 other => {
                                     unknown.get_or_insert_with(|| other.into());
                                     map.next_value::<serde::de::IgnoredAny>()?;
                                 }
                             }
                         }
-                        match (found, unknown) {
-                            (Some(found), _) => Ok(found),
-                            (None, Some(unknown)) => Ok($name::Unknown(unknown)),
-                            (None, None) => Err(serde::de::Error::invalid_length(0, &self)),
+                        match (both, found, unknown) {
+                            // Which of them is meant nobody knows, least of all by their order.
+                            (Some(both), _, _) => Ok($name::Unknown(both)),
+                            (None, Some((_, found)), _) => Ok(found),
+                            (None, None, Some(unknown)) => Ok($name::Unknown(unknown)),
+                            (None, None, None) => Err(serde::de::Error::invalid_length(0, &self)),
                         }
                     }
                 }

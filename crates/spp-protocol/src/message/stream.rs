@@ -60,6 +60,35 @@ pub struct StreamEnd {
     pub error: Option<ErrorObject>,
 }
 
+/// What a [`StreamEnd`] says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StreamEnding {
+    /// All of it was sent, this many bytes.
+    Whole(u64),
+    /// It ended early, and why.
+    Failed(ErrorObject),
+}
+
+impl StreamEnd {
+    /// What it says.
+    ///
+    /// # Errors
+    ///
+    /// It says neither or both: a reader must not take what it has for the whole.
+    pub fn ending(self) -> Result<StreamEnding, &'static str> {
+        match (self.bytes, self.error) {
+            (Some(bytes), None) => Ok(StreamEnding::Whole(bytes)),
+            (None, Some(error)) => Ok(StreamEnding::Failed(error)),
+            (None, None) => {
+                Err("the end of a stream says neither how long it was nor why it failed")
+            }
+            (Some(_), Some(_)) => {
+                Err("the end of a stream says both how long it was and why it failed")
+            }
+        }
+    }
+}
+
 /// The receiver took this much: the sender may send as much again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StreamCredit {

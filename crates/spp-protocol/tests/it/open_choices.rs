@@ -120,6 +120,8 @@ fn an_unknown_choice_in_a_result_becomes_the_least_promising_value() {
         json!({"frozen": {"at": 3}}),
         json!({"signalled": {"signal": 9999, "core": true}}),
         json!({"signalled": {"signal": 0, "core": false}}),
+        // Which of both it is nobody knows.
+        json!({"exited": {"code": 0}, "signalled": {"signal": 9, "core": false}}),
     ] {
         let exec: ExecResult = read(&json!({
             "id": "p", "exit": {"status": status, "duration_us": 5},
