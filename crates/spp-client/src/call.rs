@@ -14,7 +14,7 @@ use std::time::Duration;
 use jsonrpsee::core::client::Error as ClientError;
 use jsonrpsee::core::middleware::RpcServiceT;
 use jsonrpsee::types::{Id, Request as RpcRequest, ResponsePayload};
-use sandbox_core::{Ctx, Error, ErrorKind, Result, Verb};
+use sandbox_core::{Ctx, Effect, Error, ErrorKind, Result, Verb};
 use serde_json::value::RawValue;
 use spp_link::Taken;
 use spp_protocol::codec;
@@ -27,7 +27,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::options::ConnectionEnd;
 use crate::pending::{PendingCall, ResultSlot, random_id};
-use crate::shared::Shared;
+use crate::shared::{Shared, changes_something};
 
 /// How long the peer may take beyond a call's deadline before it is told to stop.
 const AFTER_DEADLINE: Duration = Duration::from_secs(2);
@@ -97,8 +97,24 @@ pub(crate) async fn call<R: Request>(
     let slot = slot(shared, ctx, verb).await?;
     let params = params(meta(ctx.remaining()));
     let params = raw(shared, verb, &params)?;
-    let answer = exchange(shared, ctx, plan, Some(slot), R::METHOD, &params).await?;
-    codec::result::<R>(answer.get())
+    let answer = exchange(shared, ctx, plan, Some(slot), R::METHOD, &params).await;
+    judged(
+        verb,
+        answer.and_then(|answer| codec::result::<R>(answer.get())),
+    )
+}
+
+/// A failure as the verb's own: whatever the peer says, the verb is the one that was asked for, and
+/// one that changes nothing had no effect.
+pub(crate) fn judged<T>(verb: Verb, result: Result<T>) -> Result<T> {
+    result.map_err(|error| {
+        let error = error.with_verb(verb);
+        if changes_something(verb) {
+            error
+        } else {
+            error.with_effect(Effect::None)
+        }
+    })
 }
 
 /// Waits for a place among the calls under way.

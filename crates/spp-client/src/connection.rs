@@ -63,6 +63,7 @@ impl Connection {
         let (shared, client) = start(reader, writer, &options);
         let ending = EndOnDrop(Some(Arc::clone(&shared)));
         let answer = initialize(&shared, &options).await?;
+        shared.ready();
         version::accept(answer.protocol.major)?;
 
         let agreed = limits.agree(Limits::from_wire(answer.limits));
@@ -173,6 +174,7 @@ fn start(
         options.strictness,
         max_in_flight,
         line_bytes(Limits::default()),
+        options.location.clone().unwrap_or_default(),
     ));
     let writing = tokio::spawn({
         let shared = Arc::clone(&shared);
@@ -205,6 +207,7 @@ fn start(
             Answers {
                 lines: LineReader::new(reader, line_bytes(limits)),
                 shared: Arc::clone(&shared),
+                reads: 0,
             },
         );
     (shared, client)

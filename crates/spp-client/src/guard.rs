@@ -19,6 +19,7 @@ use spp_protocol::codec::{Envelope, Id, Line, id_in_prefix};
 use spp_protocol::error::code_of;
 
 use crate::pending::{PendingCall, PendingCalls};
+use crate::shared::LONG;
 
 /// What a line is.
 #[derive(Debug)]
@@ -73,7 +74,7 @@ pub(crate) fn inspect<'a>(line: &Line<'a>, calls: &PendingCalls) -> Verdict<'a> 
                     ErrorKind::TooLarge,
                     "the answer is longer than a line may be; ask for less",
                 ),
-                None => Verdict::Bad("the line is longer than a line may be"),
+                None => Verdict::Bad(LONG),
             };
         }
     };

@@ -12,6 +12,7 @@
 //! | `guard`, `transport`, `shared` | lines: which count, and what they do |
 //! | `pending`, `call` | calls under way, and one call from start to end |
 //! | `provider`, `sandbox`, `run`, `life` | the port's traits on top |
+//! | `fit` | whether an answer fits its question |
 //!
 //! **Invariants.** The peer's bytes are hostile input: nothing it sends ends more than its own
 //! connection, takes more memory than was granted, or answers a call it has not seen. An outcome is
@@ -25,6 +26,7 @@ pub mod connection;
 pub mod options;
 
 mod call;
+mod fit;
 mod guard;
 mod life;
 mod pending;

@@ -153,6 +153,7 @@ impl Counters {
     }
 }
 
-pub(crate) fn count(counter: &AtomicU64) {
-    counter.fetch_add(1, Ordering::Relaxed);
+/// Counts one more, and returns how many there were before.
+pub(crate) fn count(counter: &AtomicU64) -> u64 {
+    counter.fetch_add(1, Ordering::Relaxed)
 }

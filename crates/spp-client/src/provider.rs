@@ -13,7 +13,7 @@ use spp_protocol::message::lifecycle::{
     UpdateParams,
 };
 
-use crate::call::{Plan, call};
+use crate::call::{Plan, call, judged};
 use crate::connection::Connection;
 use crate::sandbox::RemoteSandbox;
 
@@ -76,7 +76,7 @@ impl Provider for Connection {
     async fn list(&self, ctx: &Ctx) -> Result<Vec<SandboxEntry>> {
         let plan = Plan::new(Verb::List);
         let answer = call(&self.shared, ctx, plan, |meta| ListParams { meta });
-        answer.await?.decode()
+        judged(Verb::List, answer.await?.decode())
     }
 
     async fn prepare(&self, ctx: &Ctx, template: &TemplateSpec) -> Result<TemplateReceipt> {

@@ -23,10 +23,11 @@ use spp_protocol::message::tree::{PullTreeParams, PushTreeParams};
 use spp_protocol::message::value::{MAX_INLINE_BYTES, StreamId};
 use tokio::task::JoinHandle;
 
-use crate::call::Plan;
+use crate::call::{Plan, judged};
+use crate::fit;
 use crate::pending::random_id;
 use crate::sandbox::{
-    MAX_MANIFEST_BYTES, RemoteSandbox, beside, chunks, content, id_drawn_twice, while_sending,
+    MAX_MANIFEST_BYTES, RemoteSandbox, Sending, beside, chunks, content, id_drawn_twice,
 };
 
 /// Runs a command.
@@ -144,6 +145,7 @@ impl Run {
             stdout,
             stderr,
         } = self;
+        let policy = request.process.output;
         let plan = Plan::new(Verb::Exec)
             .with_stream(streams.stdout.0)
             .with_stream(streams.stderr.0)
@@ -157,7 +159,9 @@ impl Run {
             Stdin::Bytes(bytes) => Some(chunks(vec![bytes])),
             Stdin::Stream(stream) => Some(stream),
         };
-        let answer = sandbox.call(&ctx, plan, move |target| {
+        let both = Sending::new(&ctx);
+        let calling = if stdin.is_some() { &both.ctx } else { &ctx };
+        let answer = sandbox.call(calling, plan, move |target| {
             params.meta.clone_from(&target.meta);
             params
         });
@@ -166,7 +170,7 @@ impl Run {
                 None => answer.await,
                 Some(stdin) => {
                     let sending = sandbox.send(Verb::Exec, streams.stdin, stdin, &taken);
-                    while_sending(answer, sending).await
+                    both.beside(Verb::Exec, answer, sending).await
                 }
             }
         };
@@ -187,7 +191,7 @@ impl Run {
         }
         rebuild(&mut outcome.stdout, kept_stdout)?;
         rebuild(&mut outcome.stderr, kept_stderr)?;
-        Ok(outcome)
+        fit::outcome(&policy, outcome)
     }
 }
 
@@ -241,7 +245,8 @@ pub(crate) async fn push_tree(
     );
     let plan = Plan::new(Verb::PushTree).with_stream(manifest_id.0);
     let taken = Arc::clone(&plan.taken);
-    let answer = sandbox.call(ctx, plan, move |target| {
+    let both = Sending::new(ctx);
+    let answer = sandbox.call(&both.ctx, plan, move |target| {
         params.meta.clone_from(&target.meta);
         params
     });
@@ -256,7 +261,7 @@ pub(crate) async fn push_tree(
             .await
     };
     let (answer, manifest) = beside(
-        while_sending(answer, sending),
+        both.beside(Verb::PushTree, answer, sending),
         content(manifest, MAX_MANIFEST_BYTES),
     )
     .await?;
@@ -302,21 +307,31 @@ async fn drive_pull(
         .with_stream(manifest_id.0);
     let taken = Arc::clone(&plan.taken);
     let _ends = Ends::new(&sandbox, &taken, [archive]);
-    let answer = sandbox.call(&ctx, plan, move |target| {
+    let base_pieces = outlet.into_stream();
+    let both = Sending::new(&ctx);
+    let calling = if base_pieces.is_some() {
+        &both.ctx
+    } else {
+        &ctx
+    };
+    let answer = sandbox.call(calling, plan, move |target| {
         params.meta.clone_from(&target.meta);
         params
     });
     let answer = async {
-        match outlet.into_stream() {
+        match base_pieces {
             None => answer.await,
             Some((base, pieces)) => {
                 let sending = sandbox.send(Verb::PullTree, base, chunks(pieces), &taken);
-                while_sending(answer, sending).await
+                both.beside(Verb::PullTree, answer, sending).await
             }
         }
     };
-    let (answer, manifest) = beside(answer, content(manifest, MAX_MANIFEST_BYTES)).await?;
-    answer.decode(&mut Inlet::new(manifest_id, manifest))
+    let received = async {
+        let (answer, manifest) = beside(answer, content(manifest, MAX_MANIFEST_BYTES)).await?;
+        answer.decode(&mut Inlet::new(manifest_id, manifest))
+    };
+    judged(Verb::PullTree, received.await)
 }
 
 /// Ends streams of a request that was never sent. Of one that was, the answer ends them.

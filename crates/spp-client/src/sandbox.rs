@@ -27,8 +27,8 @@ use sandbox_core::search::{
 };
 use sandbox_core::transfer::{Pull, PullRequest, PushReceipt, PushRequest};
 use sandbox_core::{
-    ByteStream, Closed, Ctx, Descriptor, Error, ErrorKind, Result, Sandbox, SandboxState, Verb,
-    collect,
+    ByteStream, Cancel, Closed, Ctx, Descriptor, Effect, Error, ErrorKind, Result, Sandbox,
+    SandboxState, Verb, collect,
 };
 use spp_link::{Receiver, Taken};
 use spp_protocol::codec::write_notification;
@@ -36,7 +36,7 @@ use spp_protocol::convert::{Inlet, Outlet, Target};
 use spp_protocol::error::ErrorObject;
 use spp_protocol::message::Request;
 use spp_protocol::message::file::{
-    self as wire, ReadManyParams, ReadParams, RemoveParams, StatManyParams, WriteParams,
+    ReadManyParams, ReadParams, RemoveParams, StatManyParams, WriteParams,
 };
 use spp_protocol::message::lifecycle::CaptureStateParams;
 use spp_protocol::message::process::{
@@ -46,8 +46,9 @@ use spp_protocol::message::search::{FingerprintParams, GlobParams, GrepParams};
 use spp_protocol::message::stream::StreamEnd;
 use spp_protocol::message::value::StreamId;
 
-use crate::call::{Plan, call};
+use crate::call::{Plan, call, judged};
 use crate::connection::Connection;
+use crate::fit;
 use crate::life::Life;
 use crate::pending::random_id;
 
@@ -168,12 +169,13 @@ impl RemoteSandbox {
     ) -> Result<R::Result> {
         let plan = Plan::new(verb);
         let taken = Arc::clone(&plan.taken);
-        let answer = self.call(ctx, plan, params);
         match outlet.into_stream() {
-            None => answer.await,
+            None => self.call(ctx, plan, params).await,
             Some((stream, content)) => {
+                let both = Sending::new(ctx);
+                let answer = self.call(&both.ctx, plan, params);
                 let sending = self.send(verb, stream, chunks(content), &taken);
-                while_sending(answer, sending).await
+                both.beside(verb, answer, sending).await
             }
         }
     }
@@ -191,8 +193,11 @@ impl RemoteSandbox {
         let stream = StreamId(receiver.id());
         let plan = Plan::new(verb).with_stream(stream.0);
         let answer = self.call(ctx, plan, |target| params(target, stream));
-        let (answer, content) = beside(answer, content(receiver, max)).await?;
-        decode(answer, &mut Inlet::new(stream, content))
+        let answer = async {
+            let (answer, content) = beside(answer, content(receiver, max)).await?;
+            decode(answer, &mut Inlet::new(stream, content))
+        };
+        judged(verb, answer.await)
     }
 }
 
@@ -222,20 +227,57 @@ pub(crate) async fn beside<T, U>(
     }
 }
 
-/// Awaits `call` while `sending` goes on. Ends with the call: what it did not wait for, nobody
-/// will read. A failure of what is sent ends the call.
-pub(crate) async fn while_sending<T>(
-    call: impl Future<Output = Result<T>>,
-    sending: impl Future<Output = Result<()>>,
-) -> Result<T> {
-    let mut call = pin!(call);
-    let mut sending = pin!(sending);
-    tokio::select! {
-        biased;
-        answer = &mut call => return answer,
-        sent = &mut sending => sent?,
+/// The context of a call that something is sent for: cancelled with the caller's, and when what is
+/// sent fails.
+pub(crate) struct Sending {
+    caller: Ctx,
+    pub(crate) ctx: Ctx,
+}
+
+impl Sending {
+    pub(crate) fn new(caller: &Ctx) -> Self {
+        Self {
+            caller: caller.clone(),
+            ctx: caller.clone().with_cancel(Cancel::new()),
+        }
     }
-    call.await
+
+    /// Awaits `call` while `sending` goes on. Ends with the call: what it did not wait for, nobody
+    /// will read. A failure of what is sent ends the call, and is told once it is known what became
+    /// of that: what the call has begun is over by then, and it had an effect if the call says so.
+    pub(crate) async fn beside<T>(
+        &self,
+        verb: Verb,
+        call: impl Future<Output = Result<T>>,
+        sending: impl Future<Output = Result<()>>,
+    ) -> Result<T> {
+        let (mut call, mut sending) = (pin!(call), pin!(sending));
+        let stop = self.ctx.cancel();
+        let mut cancelled = pin!(self.caller.cancel().cancelled());
+        let mut sent = false;
+        let failure = loop {
+            tokio::select! {
+                biased;
+                answer = &mut call => return answer,
+                () = &mut cancelled, if !stop.is_cancelled() => stop.cancel(),
+                result = &mut sending, if !sent => match result {
+                    Ok(()) => sent = true,
+                    Err(failure) => break failure,
+                },
+            }
+        };
+        stop.cancel();
+        let effect = call
+            .await
+            .map_or_else(|error| error.effect(), |_| Effect::Unknown);
+        Err(Error::new(verb, failure.kind())
+            .with_effect(effect)
+            .detail(format_args!(
+                "what was to be sent failed, and the call was ended: {}",
+                failure.detail_text()
+            ))
+            .caused_by(failure))
+    }
 }
 
 /// The chunks of an outlet as a stream.
@@ -245,17 +287,6 @@ pub(crate) fn chunks(chunks: Vec<Bytes>) -> ByteStream {
 
 pub(crate) fn id_drawn_twice(verb: Verb) -> Error {
     Error::refused(verb, ErrorKind::Internal).detail("a random stream id was drawn twice")
-}
-
-/// An answer with an item for each that was asked for.
-fn same_count<T>(verb: Verb, asked: usize, items: Vec<T>) -> Result<Vec<T>> {
-    if items.len() == asked {
-        return Ok(items);
-    }
-    Err(Error::new(verb, ErrorKind::Protocol).detail(format_args!(
-        "{asked} items were sent, and {} came back",
-        items.len()
-    )))
 }
 
 #[async_trait]
@@ -271,7 +302,7 @@ impl Sandbox for RemoteSandbox {
     async fn capture_state(&self, ctx: &Ctx) -> Result<SandboxState> {
         let plan = Plan::new(Verb::CaptureState);
         let answer = self.call(ctx, plan, CaptureStateParams::encode);
-        answer.await?.decode()
+        judged(Verb::CaptureState, answer.await?.decode())
     }
 
     async fn read(&self, ctx: &Ctx, request: ReadRequest) -> Result<FileContent> {
@@ -280,7 +311,7 @@ impl Sandbox for RemoteSandbox {
             Verb::Read,
             request.max,
             |target, stream| ReadParams::encode(target, &request, Some(stream)),
-            wire::FileContent::decode,
+            |answer, inlet| fit::file(&request, answer.decode(inlet)?),
         )
         .await
     }
@@ -291,9 +322,9 @@ impl Sandbox for RemoteSandbox {
             Verb::ReadMany,
             request.total_max.min(MAX_FILE_BYTES),
             |target, stream| ReadManyParams::encode(target, &request, Some(stream)),
-            wire::ReadManyResult::decode,
+            |answer, inlet| fit::files(&request, answer.decode(inlet)?),
         );
-        same_count(Verb::ReadMany, request.paths.len(), items.await?)
+        items.await
     }
 
     async fn write(&self, ctx: &Ctx, request: WriteRequest) -> Result<WriteResult> {
@@ -304,7 +335,7 @@ impl Sandbox for RemoteSandbox {
             params.meta.clone_from(&target.meta);
             params
         });
-        same_count(Verb::Write, asked, answer.await?.decode()?)
+        fit::items(Verb::Write, asked, answer.await?.decode()?)
     }
 
     async fn remove(&self, ctx: &Ctx, request: RemoveRequest) -> Result<RemoveReceipt> {
@@ -318,29 +349,40 @@ impl Sandbox for RemoteSandbox {
         let answer = self.call(ctx, Plan::new(Verb::StatMany), |target| {
             StatManyParams::encode(target, &request)
         });
-        let items = answer.await?.decode()?;
-        same_count(Verb::StatMany, request.paths.len(), items)
+        let items = answer.await?.decode().and_then(|items| {
+            let asked = request.paths.len();
+            fit::items(Verb::StatMany, asked, items)
+        });
+        judged(Verb::StatMany, items)
     }
 
     async fn glob(&self, ctx: &Ctx, request: GlobRequest) -> Result<GlobResult> {
         let answer = self.call(ctx, Plan::new(Verb::Glob), |target| {
             GlobParams::encode(target, &request)
         });
-        answer.await?.decode()
+        let found = answer.await?.decode();
+        judged(
+            Verb::Glob,
+            found.and_then(|found| fit::glob(&request, found)),
+        )
     }
 
     async fn grep(&self, ctx: &Ctx, request: GrepRequest) -> Result<GrepResult> {
         let answer = self.call(ctx, Plan::new(Verb::Grep), |target| {
             GrepParams::encode(target, &request)
         });
-        answer.await?.decode()
+        let found = answer.await?.decode();
+        judged(
+            Verb::Grep,
+            found.and_then(|found| fit::grep(&request, found)),
+        )
     }
 
     async fn fingerprint(&self, ctx: &Ctx, request: FingerprintRequest) -> Result<Fingerprint> {
         let answer = self.call(ctx, Plan::new(Verb::Fingerprint), |target| {
             FingerprintParams::encode(target, &request)
         });
-        answer.await?.decode()
+        judged(Verb::Fingerprint, answer.await?.decode())
     }
 
     async fn exec(&self, ctx: &Ctx, request: ExecRequest) -> Result<Execution> {
@@ -367,16 +409,7 @@ impl Sandbox for RemoteSandbox {
             Verb::ProcRead,
             max,
             |target, stream| ProcReadParams::encode(target, &request, Some(stream)),
-            |answer, inlet| {
-                let chunk = answer.decode(inlet)?;
-                let end = chunk.offset.checked_add(chunk.bytes.len() as u64);
-                if chunk.bytes.len() as u64 > max || end.is_none_or(|end| end > chunk.total) {
-                    return Err(Error::new(Verb::ProcRead, ErrorKind::Protocol)
-                        .on(&request.id)
-                        .detail("the provider answered with bytes that were not asked for"));
-                }
-                Ok(chunk)
-            },
+            |answer, inlet| fit::chunk(&request, answer.decode(inlet)?),
         )
         .await
     }

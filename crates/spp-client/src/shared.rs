@@ -4,7 +4,7 @@
 //! under way, ends every stream, loses every sandbox, and stops the writer, in this order, so that
 //! nobody who is told of it finds something that still works.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use spp_protocol::codec::{Line, StreamChunk, stream_named, write_notification};
 use spp_protocol::error::ErrorObject;
 use spp_protocol::message::Notification;
 use spp_protocol::message::stream::{
-    Cancel, Progress, SandboxClosed, StreamCredit, StreamData, StreamEnd, StreamStop,
+    Cancel, Progress, SandboxClosed, StreamCredit, StreamData, StreamEnd, StreamEnding, StreamStop,
 };
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::AbortHandle;
@@ -24,16 +24,23 @@ use tokio::time::Instant;
 
 use crate::guard::{Answer, AnswerKind, Form, Verdict, inspect};
 use crate::life::Lives;
-use crate::options::{ConnectionEnd, Counters, Strictness, count};
+use crate::options::{ConnectionEnd, Counters, Stats, Strictness, count};
 use crate::pending::PendingCalls;
 
 /// Calls that end others, at once.
 pub(crate) const ENDING_SLOTS: usize = 64;
+/// What is wrong with a line whose end is too far.
+pub(crate) const LONG: &str = "the line is longer than a line may be";
 /// Bad lines within [`BAD_LINE_PERIOD`] that a connection survives.
 const BAD_LINES: u32 = 100;
 const BAD_LINE_PERIOD: Duration = Duration::from_secs(60);
 /// How much of a bad line is logged, in bytes.
 const LOGGED_BYTES: usize = 200;
+/// What may come before the first answer, in bytes: a banner, a profile that prints.
+const BANNER_BYTES: usize = 1024 * 1024;
+/// How many faults of each kind are logged one by one; of the others the end of the connection tells
+/// the number.
+const TOLD: u64 = 10;
 
 pub(crate) struct Shared {
     pub(crate) lanes: Lanes,
@@ -55,6 +62,12 @@ pub(crate) struct Shared {
     /// When the last line came, in milliseconds after `opened`.
     last_line: AtomicU64,
     bad_lines: Mutex<(Instant, u32)>,
+    /// Who is at the other end, for the log.
+    provider: String,
+    /// Whether the handshake is done.
+    ready: AtomicBool,
+    /// Bytes that were dropped before it was.
+    banner: AtomicUsize,
     end: OnceLock<ConnectionEnd>,
     ended: Notify,
     writer: OnceLock<AbortHandle>,
@@ -68,6 +81,7 @@ impl Shared {
         strictness: Strictness,
         slots: usize,
         max_line: usize,
+        provider: String,
     ) -> Self {
         let now = Instant::now();
         Self {
@@ -85,6 +99,9 @@ impl Shared {
             opened: now,
             last_line: AtomicU64::new(0),
             bad_lines: Mutex::new((now, 0)),
+            provider,
+            ready: AtomicBool::new(false),
+            banner: AtomicUsize::new(0),
             end: OnceLock::new(),
             ended: Notify::new(),
             writer: OnceLock::new(),
@@ -122,7 +139,21 @@ impl Shared {
         if self.end.set(end).is_err() {
             return;
         }
-        tracing::debug!(reason = fault.detail, "the connection ended");
+        let stats = self.counters.snapshot();
+        if stats == Stats::default() {
+            tracing::debug!(
+                provider = self.provider,
+                reason = fault.detail,
+                "the connection ended"
+            );
+        } else {
+            tracing::warn!(
+                provider = self.provider,
+                reason = fault.detail,
+                ?stats,
+                "the connection ended; the provider had broken the protocol before"
+            );
+        }
         self.ended.notify_waiters();
         self.slots.close();
         self.ending_slots.close();
@@ -163,6 +194,24 @@ impl Shared {
         }
     }
 
+    /// The handshake is done: what comes from now on is no banner.
+    pub(crate) fn ready(&self) {
+        self.ready.store(true, Ordering::Relaxed);
+    }
+
+    /// A line has no end.
+    pub(crate) fn endless(&self) {
+        const REASON: &str = "it wrote a line without an end";
+        self.finish(match self.strictness {
+            Strictness::Engine => {
+                ConnectionEnd::lost(format!("the engine broke the protocol: {REASON}"))
+            }
+            Strictness::Provider => ConnectionEnd::disconnected(format!(
+                "the provider does not speak the protocol any more: {REASON}"
+            )),
+        });
+    }
+
     pub(crate) fn heard(&self) {
         let now = u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.last_line.store(now, Ordering::Relaxed);
@@ -187,7 +236,7 @@ impl Shared {
             Line::TooLong { prefix } => prefix,
         };
         if self.strictness == Strictness::Engine && matches!(line, Line::TooLong { .. }) {
-            self.bad_line(shown, "the line is longer than a line may be");
+            self.bad_line(shown, LONG);
             return None;
         }
         match inspect(line, &self.calls) {
@@ -197,20 +246,32 @@ impl Shared {
                     if let (StreamData::METHOD | StreamEnd::METHOD, Some(stream)) =
                         (&*method, stream_named(params))
                     {
-                        count(&self.counters.refused_data);
+                        self.refused_data(stream.0, problem);
                         self.receivers.spoil(stream.0, problem);
                     }
                     self.bad_line(shown, problem);
                 }
             }
             Verdict::Refuse(refusal) => {
-                count(&self.counters.refused_requests);
+                if count(&self.counters.refused_requests) < TOLD {
+                    tracing::warn!(
+                        provider = self.provider,
+                        "the provider sent a request, which was refused: only a host sends requests"
+                    );
+                }
                 if !self.lanes.is_congested() {
                     // If the writer is gone there is nobody to refuse.
                     let _ = self.lanes.control(refusal);
                 }
             }
-            Verdict::Unasked => count(&self.counters.unasked_answers),
+            Verdict::Unasked => {
+                if count(&self.counters.unasked_answers) < TOLD {
+                    tracing::warn!(
+                        provider = self.provider,
+                        "the provider answered what nobody waits for, which was dropped"
+                    );
+                }
+            }
             Verdict::Bad(problem) => self.bad_line(shown, problem),
         }
         None
@@ -245,11 +306,12 @@ impl Shared {
             StreamStop::METHOD => self.senders.stop(read::<StreamStop>(params)?.stream.0),
             StreamEnd::METHOD => {
                 let end: StreamEnd = read(params)?;
-                let result = end.error.map_or(Ok(()), |error| {
-                    let error = error.decode(Verb::Exec);
-                    Err(fault_of(&error))
-                });
-                self.receivers.end(end.stream.0, end.bytes, result);
+                let stream = end.stream.0;
+                let (bytes, result) = match end.ending()? {
+                    StreamEnding::Whole(bytes) => (Some(bytes), Ok(())),
+                    StreamEnding::Failed(error) => (None, Err(fault_of(&error.decode(Verb::Exec)))),
+                };
+                self.receivers.end(stream, bytes, result);
             }
             StreamData::METHOD => {
                 let chunk = StreamChunk::from_params(params);
@@ -276,24 +338,52 @@ impl Shared {
         let (stream, seq, offset) = (chunk.stream.0, chunk.seq, chunk.offset);
         match chunk.payload.into_bytes() {
             Ok(bytes) => {
-                if self.receivers.data(stream, seq, offset, bytes).is_err() {
-                    count(&self.counters.refused_data);
+                if let Err(refused) = self.receivers.data(stream, seq, offset, bytes) {
+                    self.refused_data(stream, refused.problem());
                 }
             }
             Err(error) => {
-                count(&self.counters.refused_data);
-                self.receivers.spoil(stream, &error.to_string());
+                let problem = error.to_string();
+                self.refused_data(stream, &problem);
+                self.receivers.spoil(stream, &problem);
             }
+        }
+    }
+
+    fn refused_data(&self, stream: u64, problem: &str) {
+        if count(&self.counters.refused_data) < TOLD {
+            tracing::warn!(
+                provider = self.provider,
+                stream,
+                problem,
+                "data of a stream was refused"
+            );
         }
     }
 
     fn bad_line(&self, line: &[u8], problem: &'static str) {
         count(&self.counters.bad_lines);
-        tracing::warn!(line = %printable(line), problem, "a line of the provider was dropped");
+        tracing::warn!(
+            provider = self.provider,
+            line = %printable(line),
+            problem,
+            "a line of the provider was dropped"
+        );
         if self.strictness == Strictness::Engine {
             self.finish(ConnectionEnd::lost(format!(
                 "the engine broke the protocol: {problem}"
             )));
+            return;
+        }
+        // A line that is too long was dropped at the length of the longest, whatever is shown of it.
+        if !self.ready.load(Ordering::Relaxed)
+            && (problem == LONG
+                || self.banner.fetch_add(line.len(), Ordering::Relaxed) > BANNER_BYTES)
+        {
+            self.finish(ConnectionEnd::disconnected(
+                "more came before the first answer than any banner has; what was started does not \
+                 speak the protocol",
+            ));
             return;
         }
         let too_many = {
@@ -334,10 +424,19 @@ fn failure_of(line: &[u8]) -> Option<Fault> {
         #[serde(borrow)]
         error: &'a RawValue,
     }
-    let failed: Failed<'_> = serde_json::from_slice(line).ok()?;
-    let object: ErrorObject = serde_json::from_str(failed.error.get()).ok()?;
-    let error = object.decode(Verb::Exec);
-    (error.effect() == Effect::Unknown).then(|| fault_of(&error))
+    let object = serde_json::from_slice(line)
+        .and_then(|Failed { error }| serde_json::from_str::<ErrorObject>(error.get()));
+    match object {
+        Ok(object) => {
+            let error = object.decode(Verb::Exec);
+            (error.effect() == Effect::Unknown).then(|| fault_of(&error))
+        }
+        // Nested too deep, for example. Its call fails, and so does whoever reads beside it.
+        Err(_) => Some(Fault {
+            kind: ErrorKind::Protocol,
+            detail: "the provider failed the call with a malformed error".into(),
+        }),
+    }
 }
 
 fn fault_of(error: &Error) -> Fault {

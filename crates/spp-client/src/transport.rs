@@ -13,6 +13,14 @@ use tokio::io::AsyncRead;
 use crate::options::ConnectionEnd;
 use crate::shared::{Shared, cancel_line};
 
+/// How much of one line may come, in bytes, before it counts as one without end: more than any answer
+/// has that was only too long.
+const ENDLESS_BYTES: u64 = 256 * 1024 * 1024;
+
+/// How often is read before others get their turn. A peer that floods always has more to read, and
+/// each read may hold a thousand lines.
+const READS_AT_ONCE: u32 = 16;
+
 /// The connection has ended; why is in [`Shared`].
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the connection ended")]
@@ -55,6 +63,8 @@ fn id_of(request: &str) -> Option<u64> {
 pub(crate) struct Answers<R> {
     pub(crate) lines: LineReader<R>,
     pub(crate) shared: Arc<Shared>,
+    /// How often was read so far.
+    pub(crate) reads: u32,
 }
 
 impl<R: AsyncRead + Send + Unpin + 'static> TransportReceiverT for Answers<R> {
@@ -71,6 +81,10 @@ impl<R: AsyncRead + Send + Unpin + 'static> TransportReceiverT for Answers<R> {
                     return Ok(ReceivedMessage::Bytes(answer));
                 }
             }
+            if self.lines.discarded() > ENDLESS_BYTES {
+                self.shared.endless();
+                return Err(Ended);
+            }
             let filled = tokio::select! {
                 biased;
                 filled = self.lines.fill() => filled,
@@ -82,7 +96,13 @@ impl<R: AsyncRead + Send + Unpin + 'static> TransportReceiverT for Answers<R> {
                     self.shared.finish(end);
                     return Err(Ended);
                 }
-                Ok(_) => self.shared.heard(),
+                Ok(_) => {
+                    self.shared.heard();
+                    self.reads = self.reads.wrapping_add(1);
+                    if self.reads.is_multiple_of(READS_AT_ONCE) {
+                        tokio::task::yield_now().await;
+                    }
+                }
                 Err(error) => {
                     self.shared.finish(ConnectionEnd::disconnected(format!(
                         "reading from the provider failed: {error}"

@@ -105,13 +105,18 @@ async fn a_failing_input_fails_the_run() {
     let (sandbox, _connection) = sandbox(&provider).await;
     let broken = futures_util::stream::iter([
         Ok(Bytes::from_static(b"some")),
-        Err(Error::new(Verb::Read, ErrorKind::Io).detail("the tape tore")),
+        // Nothing happened to the tape; to the run it did.
+        Err(Error::refused(Verb::Read, ErrorKind::Io).detail("the tape tore")),
     ]);
     let request =
         ExecRequest::new(ProcessSpec::new(["digest"])).stdin(Stdin::Stream(Box::pin(broken)));
     let execution = sandbox.exec(&Ctx::new(), request).await.expect("started");
     let error = soon(execution.outcome).await.expect_err("the input failed");
-    assert_eq!(error.detail_text(), "the tape tore");
+    assert_eq!(
+        (error.verb(), error.kind(), error.effect()),
+        (Verb::Exec, ErrorKind::Io, Effect::Unknown)
+    );
+    assert!(error.detail_text().ends_with(": the tape tore"), "{error}");
 }
 
 #[tokio::test]
