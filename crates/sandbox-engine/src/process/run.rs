@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandbox_core::process::{Descendants, Outcome, ProcessSpec, Stdin};
+use sandbox_core::process::{Descendants, Outcome, ProcessSpec, Status, Stdin};
 use sandbox_core::{Ctx, Error, Result, Verb};
 use tokio::net::unix::pipe;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
@@ -147,18 +147,25 @@ impl Run {
         let feeder = stdin.map(|(pipe, stdin)| {
             let broken = ordering(own_orders.clone(), Order::Cancel);
             tokio::spawn(async move {
-                if input::feed(pipe, stdin, end_of_input).await.is_err() {
+                let fed = input::feed(pipe, stdin, end_of_input).await;
+                if fed.is_err() {
                     broken();
                 }
+                fed
             })
         });
 
         let end = overseer
             .run(|| logs.iter().for_each(|log| log.unblock()))
             .await;
-        if let Some(feeder) = feeder {
-            feeder.abort();
-        }
+        let torn = match feeder {
+            Some(feeder) => {
+                feeder.abort();
+                // Aborted is as good as fed: the command did not wait for the rest.
+                feeder.await.ok().and_then(Result::err)
+            }
+            None => None,
+        };
         let end = match end {
             Ok(end) => end,
             Err(refused) => {
@@ -180,11 +187,21 @@ impl Run {
             .state
             .send_replace(State::Ended(pid, end.report.clone()));
         drop(permit);
-        let answer = match end.failed {
-            Some(kind) => Err(Error::new(checked.verb, kind)
+        let answer = match (end.failed, torn) {
+            (Some(kind), _) => Err(Error::new(checked.verb, kind)
                 .on(&process.id)
                 .detail("the process was ended; what it wrote can be read by its id")),
-            None => Ok(Outcome {
+            // It was ended for that, and a status alone would not say so.
+            (None, Some(torn)) if end.report.status == Status::Cancelled => {
+                Err(Error::new(checked.verb, torn.kind())
+                    .on(&process.id)
+                    .detail(format_args!(
+                        "its input failed ({}), and the process was ended; what it wrote can be read by its id",
+                        torn.detail_text()
+                    ))
+                    .caused_by(torn))
+            }
+            (None, _) => Ok(Outcome {
                 id: process.id.clone(),
                 exit: end.report,
                 stdout: process.stdout.output(),

@@ -7,7 +7,7 @@ use sandbox_core::process::{
     ExecRequest, OutputStream, ProcStdinRequest, PtySize, SpawnRequest, SpawnStdin, Status, Stdin,
     StdinReceipt,
 };
-use sandbox_core::{Cancel, Ctx, Error, ErrorKind, ProcId};
+use sandbox_core::{Cancel, Ctx, Effect, Error, ErrorKind, ProcId};
 
 use crate::process::{Place, eventually, exists, id, live, sh, text, within};
 
@@ -105,17 +105,25 @@ async fn an_input_that_never_ends_does_not_keep_a_call_that_ended() {
     assert_eq!(text(&outcome.stdout.head), "done\n");
 }
 
-/// A command must not take half an input for a whole one.
+/// A command must not take half an input for a whole one; and whoever waits for it is told why it was
+/// ended, since a status cannot say so.
 #[tokio::test]
-async fn an_input_that_fails_midway_ends_the_command() {
+async fn an_input_that_fails_midway_ends_the_command_and_is_told() {
     let place = Place::new();
-    let lost = Error::new(sandbox_core::Verb::Exec, ErrorKind::Disconnected);
+    let lost = Error::refused(sandbox_core::Verb::Read, ErrorKind::Io).detail("the tape tore");
     let stream = futures_util::stream::iter([Ok(Bytes::from("rm -rf build")), Err(lost)]);
-    let request = ExecRequest::new(sh("cat; sleep 1000")).stdin(Stdin::Stream(Box::pin(stream)));
+    let request = ExecRequest::new(sh("cat; sleep 1000"))
+        .id(id("torn"))
+        .stdin(Stdin::Stream(Box::pin(stream)));
+    let error = place.exec(request).await.expect_err("it was ended");
     assert_eq!(
-        place.exec(request).await.expect("ran").exit.status,
-        Status::Cancelled
+        (error.verb(), error.kind(), error.effect()),
+        (sandbox_core::Verb::Exec, ErrorKind::Io, Effect::Unknown)
     );
+    assert!(error.detail_text().contains("the tape tore"), "{error}");
+    // What it wrote so far is not lost with the outcome.
+    let written = place.read(&id("torn"), OutputStream::Stdout, 0).await;
+    assert_eq!(text(&written.bytes), "rm -rf build");
 }
 
 /// B026.
