@@ -250,18 +250,37 @@ impl fmt::Display for StderrTail {
     }
 }
 
-/// A line without control characters other than tabs: what a provider wrote must not command the
-/// terminal that it is shown on.
+/// A line without control characters other than tabs, and without characters that nobody sees: what
+/// a provider wrote must neither command the terminal that it is shown on, nor read there as
+/// something else than it is.
 #[must_use]
 pub fn visible(text: &str) -> String {
     text.chars()
         .flat_map(|character| {
-            let control = character.is_control() && character != '\t';
-            let escaped = control.then(|| character.escape_default());
-            let plain = (!control).then_some(character);
+            let hidden = (character.is_control() && character != '\t') || is_deceptive(character);
+            let escaped = hidden.then(|| character.escape_default());
+            let plain = (!hidden).then_some(character);
             escaped.into_iter().flatten().chain(plain)
         })
         .collect()
+}
+
+/// Whether a character changes the order of what is around it, breaks the line, or takes no space.
+/// The joiners that scripts and emoji need are none of these.
+fn is_deceptive(character: char) -> bool {
+    matches!(
+        character,
+        '\u{61c}'
+            | '\u{180e}'
+            | '\u{200b}'
+            | '\u{200e}'
+            | '\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e007f}'
+    )
 }
 
 fn majors() -> String {
@@ -321,5 +340,16 @@ mod tests {
             "; its standard error ends:\n    one\n    \\u{1b}[31mtwo\tthree"
         );
         assert_eq!(StderrTail::default().to_string(), "");
+    }
+
+    #[test]
+    fn what_a_provider_wrote_does_not_read_as_something_else() {
+        assert_eq!(
+            visible("exe.\u{202e}txt\u{2066}\u{200b}\u{feff}\u{2028}ok\u{e0041}"),
+            "exe.\\u{202e}txt\\u{2066}\\u{200b}\\u{feff}\\u{2028}ok\\u{e0041}"
+        );
+        for plain in ["naïve", "e\u{301}", "नमस्ते", "👩\u{200d}👩", "a\tb"] {
+            assert_eq!(visible(plain), plain);
+        }
     }
 }

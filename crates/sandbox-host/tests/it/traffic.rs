@@ -13,7 +13,8 @@ async fn a_flood_on_standard_error_stops_nothing() {
         let flood =
             format!("yes 'a line of some length on standard error' | head -c {mebibytes}M >&2");
         let fixture = Fixture::new(&format!("{flood}\nserve"));
-        let host = fixture.host();
+        // Only that it ends is meant, not how fast a busy machine moves so much.
+        let host = fixture.patient_host();
         let opened = open(&host).await.expect("the flood held up the start");
         drop(opened);
         timeout(LIMIT, host.shutdown())
