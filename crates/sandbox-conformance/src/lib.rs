@@ -12,6 +12,7 @@
 //! | [`check`] | what a check is, and how one is run |
 //! | [`harness`] | how a check gets its sandbox, and what it may see of it from outside |
 //! | [`double`] | sandboxes that are wrong in exactly one way, to show that the checks can fail |
+//! | [`relay`] | what stands between a host and a provider, counts messages and cuts at any of them |
 //! | `file`, `containment`, `fingerprint`, `process`, `lifecycle`, `undeclared` | the checks |
 //! | [`wire`] | checks of the protocol itself, on the bytes of a provider's pipes |
 //! | [`catalogue`] | all checks of both kinds under stable ids, and the clauses they are about |
@@ -56,6 +57,7 @@ pub mod harness;
 mod lifecycle;
 pub mod orphans;
 mod process;
+pub mod relay;
 pub mod report;
 pub mod runner;
 pub mod suite;

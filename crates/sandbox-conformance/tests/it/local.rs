@@ -12,7 +12,7 @@ use sandbox_host::config::UserFile;
 use crate::over_host;
 
 /// Where the executables are: in the directory that is named, else above this test's own.
-fn executables() -> Result<PathBuf, Failure> {
+pub(crate) fn executables() -> Result<PathBuf, Failure> {
     let directory = match std::env::var_os("SPP_TEST_BIN_DIR") {
         Some(directory) => PathBuf::from(directory),
         None => std::env::current_exe()

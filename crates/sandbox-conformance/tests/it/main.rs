@@ -1,9 +1,15 @@
 //! The suite on what this workspace offers, and the proof that the suite can fail.
 
+mod acts;
+mod chaos;
 mod command;
+mod counting;
+mod cutting;
 mod engine;
 mod guide;
+mod lies;
 mod local;
 mod matrix;
 mod over_host;
 mod python;
+mod wired;
