@@ -10,6 +10,7 @@ use futures_util::future::join_all;
 use sandbox_core::process::ProcessSpec;
 use sandbox_core::{Cancel, Ctx, Disposition, Error, ErrorKind, SandboxExt as _};
 use sandbox_host::config::Config;
+use sandbox_host::error::visible;
 use sandbox_host::{Host, OpenError, OpenRequest, SearchPath};
 use serde_json::{Value, json};
 
@@ -145,12 +146,15 @@ fn text(config: &Config, checks: &[Check]) -> String {
             Some(problem) => format!("does not work: {}", problem.sentence()),
         };
         let provider = match &check.provider {
-            Some((name, version)) => format!(", provider {name} {version}"),
+            Some((name, version)) => {
+                format!(", provider {} {}", visible(name), visible(version))
+            }
             None => String::new(),
         };
         let _ = writeln!(text, "{}{provider}: {verdict}", check.name);
         for note in &check.notes {
-            let _ = writeln!(text, "    {note}");
+            // On its own line, whatever is in it.
+            let _ = writeln!(text, "    {}", visible(note));
         }
     }
     text

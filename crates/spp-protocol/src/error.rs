@@ -73,6 +73,10 @@ pub struct Code {
 /// First code that vendors may use; their kinds are named `x.DOMAIN/NAME`.
 pub const VENDOR_CODES: i32 = 100_000;
 
+/// Longest text of an error that is kept of a peer's, in bytes: a path and the end of somebody's
+/// standard error fit.
+const MAX_TEXT_BYTES: usize = 16 * 1024;
+
 const fn code(code: i32, name: &'static str, kind: ErrorKind) -> Code {
     Code { code, name, kind }
 }
@@ -185,21 +189,36 @@ impl ErrorObject {
                 }
             }
         };
-        let mut error = Error::new(verb, kind).with_effect(effect).detail(detail);
+        let mut error = Error::new(verb, kind)
+            .with_effect(effect)
+            .detail(told(detail));
         if let Some(subject) = data.subject {
-            error = error.on(subject);
+            error = error.on(told(subject));
         }
         if let Some(expected) = data.expected {
-            error = error.expected(expected);
+            error = error.expected(told(expected));
         }
         if let Some(ms) = data.retry_after_ms {
             error = error.retry_after_ms(ms);
         }
         if let Some(cause) = data.cause {
-            error = error.caused_by(cause);
+            error = error.caused_by(told(cause));
         }
         error
     }
+}
+
+/// A text of a peer as a part of a sentence of ours: not without end, and lines after its first are
+/// indented, so that none of them passes for a line of whoever shows it.
+fn told(mut text: String) -> String {
+    if text.len() > MAX_TEXT_BYTES {
+        text.truncate(text.floor_char_boundary(MAX_TEXT_BYTES));
+        text.push_str(" [...]");
+    }
+    if text.contains(['\n', '\r']) {
+        text = text.lines().collect::<Vec<_>>().join("\n    ");
+    }
+    text
 }
 
 /// JSON-RPC's own refusals come before anything was tried.
@@ -302,6 +321,18 @@ mod tests {
             decode(r#"{"code":77,"message":"m"}"#).detail_text(),
             "code 77: m"
         );
+    }
+
+    #[test]
+    fn a_text_of_a_peer_neither_goes_on_for_ever_nor_passes_for_a_line_of_ours() {
+        let data = serde_json::json!({ "kind": "io", "subject": "a\r\nspp: fine", "detail": "no\nspp: fine" });
+        let object = serde_json::json!({ "code": 1206, "message": "m", "data": data });
+        let error = decode(&object.to_string());
+        assert_eq!(error.subject(), "a\n    spp: fine");
+        assert_eq!(error.detail_text(), "no\n    spp: fine");
+        let long = serde_json::json!({ "code": 1206, "message": "ä".repeat(1 << 20) });
+        let kept = decode(&long.to_string()).detail_text().len();
+        assert!(kept <= MAX_TEXT_BYTES + 6, "{kept}");
     }
 
     #[test]

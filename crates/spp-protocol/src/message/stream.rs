@@ -66,7 +66,7 @@ pub enum StreamEnding {
     /// All of it was sent, this many bytes.
     Whole(u64),
     /// It ended early, and why.
-    Failed(ErrorObject),
+    Failed(Box<ErrorObject>),
 }
 
 impl StreamEnd {
@@ -78,7 +78,7 @@ impl StreamEnd {
     pub fn ending(self) -> Result<StreamEnding, &'static str> {
         match (self.bytes, self.error) {
             (Some(bytes), None) => Ok(StreamEnding::Whole(bytes)),
-            (None, Some(error)) => Ok(StreamEnding::Failed(error)),
+            (None, Some(error)) => Ok(StreamEnding::Failed(Box::new(error))),
             (None, None) => {
                 Err("the end of a stream says neither how long it was nor why it failed")
             }
