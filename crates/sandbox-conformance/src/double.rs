@@ -21,6 +21,7 @@ mod live;
 mod output;
 mod read;
 mod spawn;
+mod transfer;
 mod tree;
 mod wrapped;
 
@@ -36,6 +37,7 @@ use sandbox_core::process::{
     ProcessSpec, SpawnReceipt, SpawnRequest, StdinReceipt, StopReceipt,
 };
 use sandbox_core::search::{Fingerprint, FingerprintRequest};
+use sandbox_core::transfer::{Pull, PullRequest, PushReceipt, PushRequest};
 use sandbox_core::{
     AcquireSpec, Closed, Ctx, Descriptor, Probe, Provider, ReleaseReceipt, Result, Sandbox,
     SandboxEntry, TemplateReceipt,
@@ -80,6 +82,7 @@ impl Double {
             fingerprint::DIGEST,
             fingerprint::CHANGES,
             fingerprint::TRACK,
+            transfer::DOUBLES,
             lifecycle::DOUBLES,
         ]
         .into_iter()
@@ -130,6 +133,8 @@ enum Tamper {
     ProcRead(Verb<Honest, ProcReadRequest, ProcChunk>),
     ProcStdin(Verb<Honest, ProcStdinRequest, StdinReceipt>),
     ProcStop(Verb<Honest, ProcStopRequest, StopReceipt>),
+    PushTree(Verb<Honest, PushRequest, PushReceipt>),
+    PullTree(Verb<Honest, PullRequest, Pull>),
     Acquire(Verb<HonestProvider, AcquireSpec, Arc<dyn Sandbox>>),
     Release(Verb<HonestProvider, Release, ReleaseReceipt>),
     List(fn(Vec<SandboxEntry>) -> Vec<SandboxEntry>),
@@ -158,6 +163,8 @@ impl Tamper {
             Self::ProcRead(_) => &[V::ProcRead],
             Self::ProcStdin(_) => &[V::ProcStdin],
             Self::ProcStop(_) => &[V::ProcStop],
+            Self::PushTree(_) => &[V::PushTree],
+            Self::PullTree(_) => &[V::PullTree],
             Self::List(_) => &[V::List],
             Self::Probe(_) => &[V::Probe],
             Self::Prepare(_) => &[V::Prepare],
@@ -202,6 +209,8 @@ macro_rules! doubles {
     (@ proc_read $arguments:tt $body:block) => { doubles!(@@ ProcRead $arguments $body) };
     (@ proc_stdin $arguments:tt $body:block) => { doubles!(@@ ProcStdin $arguments $body) };
     (@ proc_stop $arguments:tt $body:block) => { doubles!(@@ ProcStop $arguments $body) };
+    (@ push_tree $arguments:tt $body:block) => { doubles!(@@ PushTree $arguments $body) };
+    (@ pull_tree $arguments:tt $body:block) => { doubles!(@@ PullTree $arguments $body) };
     (@ acquire $arguments:tt $body:block) => { doubles!(@@ Acquire $arguments $body) };
     (@ release $arguments:tt $body:block) => { doubles!(@@ Release $arguments $body) };
     (@@ $verb:ident ($honest:ident, $ctx:ident, $request:pat) $body:block) => {

@@ -13,7 +13,7 @@
 //! | [`harness`] | how a check gets its sandbox, and what it may see of it from outside |
 //! | [`double`] | sandboxes that are wrong in exactly one way, to show that the checks can fail |
 //! | [`relay`] | what stands between a host and a provider, counts messages and cuts at any of them |
-//! | `file`, `containment`, `fingerprint`, `process`, `lifecycle`, `undeclared` | the checks |
+//! | `file`, `containment`, `fingerprint`, `process`, `lifecycle`, `transfer`, `undeclared` | the checks |
 //! | [`wire`] | checks of the protocol itself, on the bytes of a provider's pipes |
 //! | [`catalogue`] | all checks of both kinds under stable ids, and the clauses they are about |
 //! | [`runner`], [`report`], [`expected`], [`orphans`] | what `spp-conformance` is made of |
@@ -61,6 +61,7 @@ pub mod relay;
 pub mod report;
 pub mod runner;
 pub mod suite;
+mod transfer;
 mod undeclared;
 pub mod wire;
 

@@ -8,7 +8,7 @@
 use sandbox_core::Capability;
 
 use crate::check::{Check, Need};
-use crate::{containment, file, fingerprint, lifecycle, process, undeclared};
+use crate::{containment, file, fingerprint, lifecycle, process, transfer, undeclared};
 
 /// Hands the list to another macro: `with_checks! { [macro] [argument] }`.
 #[doc(hidden)]
@@ -381,6 +381,77 @@ macro_rules! with_checks {
                 "track: a tree that is not there yet";
             fingerprint::track::a_scope_that_is_none_is_refused_before_the_run [Track]
                 "track: InvalidArgument";
+
+            transfer::push::a_pushed_tree_is_all_there [PushTree] "push_tree: what is accepted";
+            transfer::push::pushed_permission_bits_arrive [PushTree] "push_tree: what is accepted";
+            transfer::push::set_id_bits_are_not_pushed [PushTree] "push_tree: what is accepted";
+            transfer::push::pushed_times_arrive [PushTree] "push_tree: what is accepted";
+            transfer::push::pushed_links_keep_their_texts [PushTree] "push_tree: what is accepted";
+            transfer::push::an_empty_directory_is_pushed [PushTree] "push_tree: what is accepted";
+            transfer::push::odd_names_are_pushed [PushTree] "push_tree: what is accepted";
+            transfer::push::long_names_and_texts_are_pushed [PushTree]
+                "push_tree: what is accepted";
+            transfer::push::a_compressed_tree_is_pushed [PushTree] "push_tree: what is accepted";
+            transfer::push::a_push_makes_missing_parents [PushTree]
+                "push_tree: missing parents are created";
+            transfer::push::a_push_into_an_empty_directory_keeps_its_bits [PushTree]
+                "push_tree: a directory that is there";
+            transfer::push::a_push_onto_entries_is_refused [PushTree] "push_tree: NotEmpty";
+            transfer::push::a_push_onto_a_file_is_refused [PushTree] "push_tree: NotADirectory";
+            transfer::push::a_push_says_what_it_did [PushTree] "push_tree: PushReceipt";
+            transfer::push::nothing_is_left_beside_a_pushed_tree [PushTree] "push_tree: no residue";
+            transfer::refusal::a_name_that_leaves_the_tree_is_refused [PushTree]
+                "push_tree: what is refused";
+            transfer::refusal::an_absolute_name_is_refused [PushTree] "push_tree: what is refused";
+            transfer::refusal::an_entry_beneath_a_link_is_refused [Outside, PushTree]
+                "push_tree: what is refused";
+            transfer::refusal::a_second_entry_of_a_name_is_refused [PushTree]
+                "push_tree: what is refused";
+            transfer::refusal::a_hard_link_is_refused [PushTree] "push_tree: what is refused";
+            transfer::refusal::a_device_or_a_fifo_is_refused [PushTree]
+                "push_tree: what is refused";
+            transfer::refusal::an_unknown_type_is_refused [PushTree] "push_tree: what is refused";
+            transfer::refusal::an_extension_that_changes_a_size_is_refused [PushTree]
+                "push_tree: what is refused";
+            transfer::refusal::a_record_for_all_entries_is_refused [PushTree]
+                "push_tree: what is refused";
+            transfer::refusal::a_cut_archive_is_refused [PushTree] "push_tree: what is refused";
+            transfer::refusal::a_damaged_header_is_refused [PushTree] "push_tree: what is refused";
+            transfer::refusal::what_follows_the_end_is_refused [PushTree]
+                "push_tree: what is refused";
+            transfer::refusal::a_tree_is_never_pushed_outside_the_roots [Outside, PushTree]
+                "push_tree: OutsideRoot";
+            transfer::delta::a_delta_changes_what_it_has_and_nothing_else [PushTree]
+                "push_tree: base";
+            transfer::delta::a_delta_removes_what_it_is_told [PushTree] "push_tree: base";
+            transfer::delta::the_manifest_of_a_delta_is_the_next_base [PushTree] "push_tree: base";
+            transfer::delta::a_base_that_is_not_there_is_a_conflict [PushTree] "push_tree: base";
+            transfer::delta::what_the_base_does_not_have_is_not_replaced [PushTree]
+                "push_tree: base";
+            transfer::delta::a_directory_goes_only_with_all_that_is_in_it [PushTree]
+                "push_tree: base";
+            transfer::delta::a_removal_that_the_base_does_not_have_is_refused [PushTree]
+                "push_tree: base";
+            transfer::pull::a_pulled_tree_is_all_there [PullTree] "pull_tree: what is sent";
+            transfer::pull::pulled_permission_bits_arrive [PullTree] "pull_tree: what is sent";
+            transfer::pull::a_link_is_pulled_as_a_link [PullTree] "pull_tree: what is sent";
+            transfer::pull::odd_names_are_pulled [PullTree] "pull_tree: what is sent";
+            transfer::pull::what_is_ignored_is_not_pulled [PullTree] "pull_tree: IgnoreRules::Git";
+            transfer::pull::without_rules_everything_is_pulled [PullTree]
+                "pull_tree: IgnoreRules::Off";
+            transfer::pull::globs_choose_what_is_pulled [PullTree] "pull_tree: what is sent";
+            transfer::pull::several_scopes_are_one_archive [PullTree] "pull_tree: what is sent";
+            transfer::pull::what_no_archive_holds_is_left_out_and_said [PullTree] "pull_tree: Flaw";
+            transfer::pull::a_pull_is_compressed_when_asked [PullTree] "pull_tree: what is sent";
+            transfer::pull::a_pull_lists_the_tree_with_digests [PullTree] "pull_tree: Manifest";
+            transfer::pull::with_a_base_only_what_differs_is_pulled [PullTree] "pull_tree: base";
+            transfer::pull::a_pull_says_what_is_gone_since_its_base [PullTree] "pull_tree: removed";
+            transfer::pull::a_pull_of_nothing_is_not_found [PullTree] "pull_tree: NotFound";
+            transfer::pull::a_pull_of_a_file_is_refused [PullTree] "pull_tree: NotADirectory";
+            transfer::pull::a_tree_outside_the_roots_is_never_pulled [Outside, PullTree]
+                "pull_tree: OutsideRoot";
+            transfer::pull::a_large_file_is_pulled_intact [PullTree] "pull_tree: what is sent";
+            transfer::pull::what_is_pulled_can_be_pushed [PushTree, PullTree] "pull_tree: what is sent";
 
             lifecycle::a_sandbox_says_what_it_is [] "descriptor: facts";
             lifecycle::the_same_spec_is_the_same_sandbox [] "acquire: idempotent";

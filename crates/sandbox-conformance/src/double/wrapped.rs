@@ -413,10 +413,10 @@ impl Sandbox for WrappedSandbox {
     }
 
     async fn push_tree(&self, ctx: &Ctx, request: PushRequest) -> Result<PushReceipt> {
-        plain!(self, ctx, request, PushTree, push_tree)
+        verb!(self, ctx, request, PushTree, push_tree)
     }
 
     async fn pull_tree(&self, ctx: &Ctx, request: PullRequest) -> Result<Pull> {
-        plain!(self, ctx, request, PullTree, pull_tree)
+        verb!(self, ctx, request, PullTree, pull_tree)
     }
 }
