@@ -4,8 +4,8 @@
 //! need its place. One more is kept for its digests of content alone: what has not changed since is
 //! not read again.
 //!
-//! **Invariant:** what is kept here stays within [`MAX_BASES`] and [`MAX_BYTES`], and what runs hold
-//! meanwhile within [`MAX_HELD_BYTES`].
+//! **Invariant:** bases stay within [`MAX_BASES`] and [`MAX_BYTES`], the one more within as many bytes
+//! again, and what runs hold meanwhile within [`MAX_HELD_BYTES`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -45,8 +45,13 @@ impl Fingerprints {
     /// `Cancelled`, `DeadlineExceeded`. What else fails is told with the changes.
     pub(crate) async fn track(&self, ctx: &Ctx, scope: FingerprintScope) -> Result<Tracking> {
         let look = Look::new(Verb::Exec, scope.clone(), Purpose::Base)?;
+        let key = look.key.clone();
         let before = match self.look(ctx, Verb::Exec, look).await {
-            Ok(looked) => self.hold(looked.manifest),
+            Ok(looked) => {
+                // The look after the run need not read again what this one read.
+                self.kept().remember(key, Arc::clone(&looked.manifest));
+                self.hold(looked.manifest)
+            }
             // A tree that is not there yet is an empty one.
             Err(error) if error.kind() == ErrorKind::NotFound => self.hold(Arc::default()),
             Err(error) => match error.kind() {
