@@ -98,6 +98,28 @@ Examples:
   spp write --create-new --mode 755 run.sh < run.sh
   spp write --if-digest \"$(spp read a.txt --json | jq -r .digest)\" a.txt < new.txt")]
     Write(Write),
+    /// Put a directory of this machine there, without what git ignores.
+    ///
+    /// All of it or nothing: what is there is not touched, so PATH must be missing or empty.
+    #[command(after_help = "\
+Permission bits, times and links are kept; set-id bits and owners are not.
+Exit status: 0; 1 if it failed, or if something could not be read.
+
+Examples:
+  spp push . build
+  spp push --location box ~/project .")]
+    Push(Push),
+    /// Get a directory from there, without what git ignores.
+    ///
+    /// DIR must be missing or empty. What could harm you is left out and told: links that may lead
+    /// out of DIR, and everything in a `.git`. Of permission bits, only who may execute is kept.
+    #[command(after_help = "\
+Exit status: 0; 1 if it failed, or if something could not be read.
+
+Examples:
+  spp pull target/doc doc
+  spp pull --location box . result --json")]
+    Pull(Pull),
     /// Say for every location whether it works, and if not, the one thing to do.
     #[command(after_help = "\
 Exit status: 0 if the location in use works, 1 if it does not.
@@ -165,6 +187,26 @@ pub(crate) struct Write {
     /// Refuse unless the file has this digest, as `spp read --json` tells it.
     #[arg(long, value_name = "DIGEST", conflicts_with = "create_new")]
     pub(crate) if_digest: Option<Digest>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Push {
+    /// The directory on this machine.
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+    /// Where it goes, from the directory you stand in, or absolute as the place sees it.
+    #[arg(value_name = "PATH", value_parser = path())]
+    pub(crate) destination: SandboxPath,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Pull {
+    /// The directory there, from the directory you stand in, or absolute as the place sees it.
+    #[arg(value_name = "PATH", value_parser = path())]
+    pub(crate) path: SandboxPath,
+    /// The new directory on this machine.
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
 }
 
 /// How much is asked for when the end is left out; more than any file.

@@ -11,7 +11,7 @@
 //! | --- | --- |
 //! | `args` | the command line and its help |
 //! | `session` | a location, open for one command |
-//! | `run`, `shell`, `read`, `write`, `doctor` | the commands |
+//! | `run`, `shell`, `read`, `write`, `push`, `pull`, `doctor` | the commands |
 //! | `output`, `input`, `signals`, `terminal` | what comes from and goes to the caller |
 //! | `report` | outcomes as JSON, and as exit statuses |
 //! | `failure` | how a failure is told |
@@ -21,6 +21,8 @@ mod doctor;
 mod failure;
 mod input;
 mod output;
+mod pull;
+mod push;
 mod read;
 mod report;
 mod run;
@@ -70,6 +72,8 @@ fn start(cli: &Cli) -> Result<u8> {
             Command::Shell(shell) => shell::shell(&cli.global, shell).await,
             Command::Read(read) => read::read(&cli.global, read).await,
             Command::Write(write) => write::write(&cli.global, write).await,
+            Command::Push(push) => push::push(&cli.global, push).await,
+            Command::Pull(pull) => pull::pull(&cli.global, pull).await,
             Command::Doctor => doctor::doctor(&cli.global).await,
         }
     });
@@ -82,7 +86,11 @@ fn start(cli: &Cli) -> Result<u8> {
 fn default_code(command: &Command) -> u8 {
     match command {
         Command::Run(_) | Command::Shell(_) => OWN_FAILURE,
-        Command::Read(_) | Command::Write(_) | Command::Doctor => 1,
+        Command::Push(_)
+        | Command::Pull(_)
+        | Command::Read(_)
+        | Command::Write(_)
+        | Command::Doctor => 1,
     }
 }
 

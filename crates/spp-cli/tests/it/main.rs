@@ -8,3 +8,4 @@ mod real_work;
 mod run;
 mod shell;
 mod support;
+mod trees;
