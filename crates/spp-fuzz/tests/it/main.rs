@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use spp_fuzz::{TARGETS, Target};
 
-/// Mutations of each seed. A seed is below some kilobytes, so a target takes about a second.
-const MUTATIONS: u64 = 200;
+/// Mutations of each seed: some thousand inputs for a target, in some seconds.
+const MUTATIONS: u64 = 40;
 
 fn repository() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
