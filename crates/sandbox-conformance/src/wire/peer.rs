@@ -144,6 +144,32 @@ impl Peer {
         }
     }
 
+    /// Waits until everything that was written has been taken out of the pipe.
+    pub(super) async fn is_read(&mut self) -> Result<()> {
+        let reading = async {
+            while let Some(input) = &self.input {
+                match rustix::io::ioctl_fionread(input) {
+                    Ok(0) => return Ok(()),
+                    Ok(_) => tokio::time::sleep(Duration::from_millis(1)).await,
+                    Err(error) => {
+                        return Err(Failure::new(format_args!(
+                            "the pipe does not say whether it is read: {error}"
+                        )));
+                    }
+                }
+            }
+            Ok(())
+        };
+        tokio::time::timeout(SOON, reading)
+            .await
+            .unwrap_or_else(|_| {
+                Err(Failure::new(format_args!(
+                    "the provider did not read its input for {} s",
+                    SOON.as_secs()
+                )))
+            })
+    }
+
     /// Writes one line.
     pub(super) async fn line(&mut self, line: impl AsRef<[u8]>) -> Result<()> {
         let mut bytes = line.as_ref().to_vec();
