@@ -25,7 +25,7 @@ pub fn line_codec(data: &[u8]) {
 /// A line, or the first bytes of one that is too long.
 type Found = Result<Vec<u8>, Vec<u8>>;
 
-fn found(line: Line<'_>) -> Found {
+fn found(line: &Line<'_>) -> Found {
     match line {
         Line::Complete(line) => Ok(line.to_vec()),
         Line::TooLong { prefix } => {
@@ -41,7 +41,7 @@ fn lines(data: &[u8], piece: usize) -> Vec<Found> {
     for piece in data.chunks(piece) {
         buffer.push(piece);
         while let Some(line) = buffer.next_line() {
-            lines.push(found(line));
+            lines.push(found(&line));
         }
     }
     lines
@@ -57,7 +57,7 @@ fn read(data: &[u8]) -> Vec<Found> {
             .expect("bytes in memory are there")
             .expect("and cannot fail");
         while let Some(line) = reader.buffered() {
-            lines.push(found(line));
+            lines.push(found(&line));
         }
         if count == 0 {
             return lines;

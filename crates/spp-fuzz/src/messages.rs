@@ -19,7 +19,9 @@ pub fn messages(data: &[u8]) {
     for line in data.split(|byte| *byte == b'\n') {
         if let Ok(envelope) = Envelope::parse(line) {
             match (envelope.method.as_deref(), envelope.params) {
-                (Some(method), params) => sent(method, params.map(|params| params.get())),
+                (Some(method), params) => {
+                    sent(method, params.map(serde_json::value::RawValue::get));
+                }
                 (None, _) => answered(line),
             }
         }
@@ -113,7 +115,7 @@ fn sent(method: &str, params: Option<&str>) {
         PingParams::METHOD => request::<PingParams>(params),
         ShutdownParams::METHOD => request::<ShutdownParams>(params),
         ProbeParams::METHOD => {
-            mirrored!(params, ProbeParams, |spec| ProbeParams::encode(spec, None))
+            mirrored!(params, ProbeParams, |spec| ProbeParams::encode(spec, None));
         }
         AcquireParams::METHOD => {
             mirrored!(params, AcquireParams, |spec| AcquireParams::encode(

@@ -26,7 +26,7 @@ impl Archive {
         put(108, b"0000000", 8);
         put(116, b"0000000", 8);
         put(124, format!("{:011o}", content.len()).as_bytes(), 12);
-        put(136, format!("{:011o}", MODIFIED).as_bytes(), 12);
+        put(136, format!("{MODIFIED:011o}").as_bytes(), 12);
         put(148, b"        ", 8);
         put(156, &[kind], 1);
         put(157, link.as_ref(), 100);

@@ -284,7 +284,7 @@ async fn on_processes(verb: Verb, wired: &Wired, ctx: &Ctx) -> Result<()> {
 /// A run that takes its input from a stream and gives it back on one.
 async fn run(wired: &Wired, ctx: &Ctx) -> Result<()> {
     let request = ExecRequest::new(sh("echo run >> runs; cat; echo done >> runs"))
-        .stdin(Stdin::Stream(pieces(large())))
+        .stdin(Stdin::Stream(pieces(&large())))
         .delivery(Delivery::Live);
     let execution = wired.sandbox.exec(ctx, request).await?;
     let (stdout, stderr, outcome) = join!(
@@ -330,7 +330,7 @@ async fn on_trees(verb: Verb, sandbox: &dyn Sandbox, ctx: &Ctx) -> Result<()> {
     if verb == Verb::PushTree {
         let request = PushRequest {
             destination: path("pushed"),
-            archive: pieces(archive()),
+            archive: pieces(&archive()),
             compression: Compression::None,
             base: None,
             removed: Vec::new(),
@@ -355,7 +355,7 @@ async fn on_trees(verb: Verb, sandbox: &dyn Sandbox, ctx: &Ctx) -> Result<()> {
 }
 
 /// Bytes that come a piece at a time.
-fn pieces(bytes: Bytes) -> ByteStream {
+fn pieces(bytes: &Bytes) -> ByteStream {
     let chunks: Vec<Bytes> = bytes.chunks(7_000).map(Bytes::copy_from_slice).collect();
     Box::pin(futures_util::stream::iter(chunks).map(Ok::<_, Error>))
 }

@@ -62,7 +62,9 @@ async fn help(name: &str, wired: &Wired) -> Result<()> {
         "run" => drop(sandbox.run(ctx, ProcessSpec::new(["cat", "large"])).await?),
         "shell" => drop(sandbox.shell(ctx, "cat large").await?),
         "read_file" => drop(sandbox.read_file(ctx, path("large")).await?),
-        "put" => drop(sandbox.put(ctx, path("new"), large()).await?),
+        "put" => {
+            sandbox.put(ctx, path("new"), large()).await?;
+        }
         "edit" => {
             let (find, replace) = (Bytes::from("needle"), Bytes::from("pin"));
             sandbox.edit(ctx, path("small"), find, replace).await?;

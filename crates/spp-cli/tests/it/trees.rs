@@ -1,5 +1,6 @@
 //! `spp push` and `spp pull`.
 
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use crate::support::Place;

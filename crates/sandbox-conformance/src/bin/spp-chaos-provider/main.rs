@@ -176,16 +176,28 @@ impl Chaos {
     }
 
     /// Writes a notification.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "its callers make the value in place"
+    )]
     fn notify(&mut self, method: &str, params: Value) {
         self.send(&json!({ "jsonrpc": "2.0", "method": method, "params": params }));
     }
 
     /// Answers with a result.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "its callers make the value in place"
+    )]
     fn answer(&mut self, request: &Request, result: Value) {
         self.send(&json!({ "jsonrpc": "2.0", "id": request.id, "result": result }));
     }
 
     /// Answers with an error.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "its callers make the value in place"
+    )]
     fn refuse(&mut self, request: &Request, error: Value) {
         self.send(&json!({ "jsonrpc": "2.0", "id": request.id, "error": error }));
     }

@@ -29,8 +29,7 @@ pub(crate) const LIES: &[Lie] = &[
         "sends more than it has credit for",
         |chaos, stdout| {
             let piece = "x".repeat(PIECE);
-            for number in 0..20 {
-                let seq = number as u64;
+            for seq in 0..20 {
                 chaos.data(stdout, seq, seq * PIECE as u64, &piece);
             }
             20 * PIECE as u64
@@ -41,8 +40,7 @@ pub(crate) const LIES: &[Lie] = &[
         "sends a flood on a stream that nobody reads",
         |chaos, stdout| {
             let piece = "x".repeat(PIECE);
-            for number in 0..2000 {
-                let seq = number as u64;
+            for seq in 0..2000 {
                 chaos.data(stdout, seq, seq * PIECE as u64, &piece);
             }
             2000 * PIECE as u64
