@@ -1,7 +1,6 @@
 //! `spp push` and `spp pull`.
 
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::{PermissionsExt, symlink};
 
 use crate::support::Place;
 
