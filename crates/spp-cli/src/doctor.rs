@@ -15,7 +15,7 @@ use sandbox_host::{Host, OpenError, OpenRequest, SearchPath};
 use serde_json::{Value, json};
 
 use crate::args::Global;
-use crate::failure::{Failure, Result, shown};
+use crate::failure::{Failure, Result, continued, shown};
 use crate::session::{Done, config, directory, interruptible, shut_down};
 use crate::signals::Signals;
 use crate::{output, report};
@@ -143,7 +143,7 @@ fn text(config: &Config, checks: &[Check]) -> String {
     for check in checks {
         let verdict = match &check.problem {
             None => format!("works ({} ms)", check.took.as_millis()),
-            Some(problem) => format!("does not work: {}", problem.sentence()),
+            Some(problem) => format!("does not work: {}", continued(&problem.sentence())),
         };
         let provider = match &check.provider {
             Some((name, version)) => {

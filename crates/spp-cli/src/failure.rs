@@ -103,9 +103,9 @@ impl Failure {
 
     /// Says it on standard error.
     pub(crate) fn say(&self) {
-        let mut text = format!("{}\n", self.error);
+        let mut text = format!("{}\n", continued(&self.error.to_string()));
         for cause in self.causes() {
-            text.push_str(&format!("  caused by: {cause}\n"));
+            text.push_str(&format!("  caused by: {}\n", continued(&cause)));
         }
         if let Some(error) = self.verb()
             && error.effect() == Effect::Unknown
@@ -211,6 +211,21 @@ fn prefix() -> &'static str {
     }
 }
 
+/// A text as a part of one of ours: lines after its first are indented, so that none of them passes for
+/// a line of `spp` itself. Some of it is what a provider wrote.
+pub(crate) fn continued(text: &str) -> String {
+    let mut lines = text.lines();
+    let mut joined = lines.next().unwrap_or_default().to_owned();
+    for line in lines {
+        joined.push('\n');
+        if !line.starts_with(' ') {
+            joined.push_str("    ");
+        }
+        joined.push_str(line);
+    }
+    joined
+}
+
 /// A text of several lines for a terminal. Some of it is what a provider wrote.
 pub(crate) fn shown(text: &str) -> String {
     let lines: Vec<_> = text.split('\n').map(visible).collect();
@@ -221,4 +236,17 @@ fn tell(text: &str) {
     let text = format!("{}{}", prefix(), shown(text));
     // Nobody is left to be told that standard error is closed.
     let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_a_provider_adds_does_not_pass_for_one_of_ours() {
+        assert_eq!(continued("no\r\nspp: fine\n"), "no\n    spp: fine");
+        let tail = "ended; its standard error ends:\n    out of cheese";
+        assert_eq!(continued(tail), tail);
+        assert_eq!(continued(""), "");
+    }
 }

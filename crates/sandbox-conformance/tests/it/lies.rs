@@ -135,7 +135,7 @@ pub(crate) fn table() -> Vec<(&'static str, Ask, Made, After, &'static str)> {
         ("error-code", Read, Fails(ErrorKind::Internal, Effect::None, "m"), Lives, ""),
         ("error-kind", Read, Fails(ErrorKind::Other, Effect::None, "x.example.org/asleep: wake it"), Lives, ""),
         ("error-verb", Read, Fails(ErrorKind::NotFound, Effect::None, "failed to read"), Lives, ""),
-        ("error-commands", Read, Fails(ErrorKind::NotFound, Effect::None, r"exe.\u{202e}txt: not found: \u{1b}]0;owned\u{7}\u{1b}[2J\u{1b}[31mfail\n    OK: all tests passed"), Lives, ""),
+        ("error-commands", Read, Fails(ErrorKind::NotFound, Effect::None, r"exe.\u{202e}txt: not found: \u{1b}]0;owned\u{7}\u{1b}[2J\u{1b}[31mfail\nOK: all tests passed"), Lives, ""),
         ("error-deep", Live, Fails(ErrorKind::NotFound, Effect::Unknown, ""), Lives, ""),
         ("error-long", Read, Fails(ErrorKind::NotFound, Effect::None, "because"), Lives, ""),
         ("never", ReadInTime, gone("wedged"), GivenUp, ""),
