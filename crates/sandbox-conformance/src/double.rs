@@ -18,8 +18,10 @@ mod exec;
 mod fingerprint;
 mod lifecycle;
 mod live;
+mod matches;
 mod output;
 mod read;
+mod search;
 mod spawn;
 mod transfer;
 mod tree;
@@ -36,7 +38,9 @@ use sandbox_core::process::{
     ExecRequest, Execution, Outcome, ProcChunk, ProcReadRequest, ProcStdinRequest, ProcStopRequest,
     ProcessSpec, SpawnReceipt, SpawnRequest, StdinReceipt, StopReceipt,
 };
-use sandbox_core::search::{Fingerprint, FingerprintRequest};
+use sandbox_core::search::{
+    Fingerprint, FingerprintRequest, GlobRequest, GlobResult, GrepRequest, GrepResult,
+};
 use sandbox_core::transfer::{Pull, PullRequest, PushReceipt, PushRequest};
 use sandbox_core::{
     AcquireSpec, Closed, Ctx, Descriptor, Probe, Provider, ReleaseReceipt, Result, Sandbox,
@@ -74,6 +78,8 @@ impl Double {
             edit::DOUBLES,
             entry::DOUBLES,
             containment::DOUBLES,
+            search::DOUBLES,
+            matches::DOUBLES,
             exec::DOUBLES,
             output::DOUBLES,
             live::DOUBLES,
@@ -124,6 +130,8 @@ enum Tamper {
     Remove(Verb<Honest, RemoveRequest, RemoveReceipt>),
     StatMany(Verb<Honest, StatManyRequest, StatManyResult>),
     Fingerprint(Verb<Honest, FingerprintRequest, Fingerprint>),
+    Glob(Verb<Honest, GlobRequest, GlobResult>),
+    Grep(Verb<Honest, GrepRequest, GrepResult>),
     Exec(Verb<Honest, ExecRequest, Execution>),
     /// What `exec` and `spawn` are to run.
     Process(fn(&mut ProcessSpec)),
@@ -156,6 +164,8 @@ impl Tamper {
             Self::Write(_) | Self::Change(_) => &[V::Write],
             Self::Remove(_) => &[V::Remove],
             Self::StatMany(_) => &[V::StatMany],
+            Self::Glob(_) => &[V::Glob],
+            Self::Grep(_) => &[V::Grep],
             Self::Exec(_) | Self::Outcome(_) => &[V::Exec],
             Self::Process(_) => &[V::Exec, V::Spawn],
             Self::Spawn(_) => &[V::Spawn],
@@ -204,6 +214,8 @@ macro_rules! doubles {
     (@ remove $arguments:tt $body:block) => { doubles!(@@ Remove $arguments $body) };
     (@ stat_many $arguments:tt $body:block) => { doubles!(@@ StatMany $arguments $body) };
     (@ fingerprint $arguments:tt $body:block) => { doubles!(@@ Fingerprint $arguments $body) };
+    (@ glob $arguments:tt $body:block) => { doubles!(@@ Glob $arguments $body) };
+    (@ grep $arguments:tt $body:block) => { doubles!(@@ Grep $arguments $body) };
     (@ exec $arguments:tt $body:block) => { doubles!(@@ Exec $arguments $body) };
     (@ spawn $arguments:tt $body:block) => { doubles!(@@ Spawn $arguments $body) };
     (@ proc_read $arguments:tt $body:block) => { doubles!(@@ ProcRead $arguments $body) };

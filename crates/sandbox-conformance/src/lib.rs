@@ -60,6 +60,7 @@ mod process;
 pub mod relay;
 pub mod report;
 pub mod runner;
+mod search;
 pub mod suite;
 mod transfer;
 mod undeclared;

@@ -8,7 +8,7 @@
 use sandbox_core::Capability;
 
 use crate::check::{Check, Need};
-use crate::{containment, file, fingerprint, lifecycle, process, transfer, undeclared};
+use crate::{containment, file, fingerprint, lifecycle, process, search, transfer, undeclared};
 
 /// Hands the list to another macro: `with_checks! { [macro] [argument] }`.
 #[doc(hidden)]
@@ -156,6 +156,60 @@ macro_rules! with_checks {
                 "paths: absolute ones in the sandbox's view";
             containment::a_link_with_an_absolute_text_inside_is_followed []
                 "paths: links resolve into any root";
+
+            search::glob::entries_are_found_by_name_at_any_level [Glob] "glob: Scope::include";
+            search::glob::a_star_does_not_match_a_slash [Glob]
+                "glob: Scope::include spells the whole path";
+            search::glob::directories_are_found_too [Glob] "glob: directories are entries";
+            search::glob::a_link_is_found_and_not_followed [Glob] "glob: links are entries";
+            search::glob::ignored_names_are_left_out_outside_of_a_repository [Glob]
+                "glob: IgnoreRules::Git";
+            search::glob::a_nearer_ignore_file_overrides_one_further_out [Glob]
+                "glob: nested .gitignore, negation";
+            search::glob::a_broad_glob_does_not_bring_back_what_is_ignored [Glob]
+                "glob: globs never bring back what is ignored";
+            search::glob::excludes_of_the_repository_hold [Glob] "glob: .git/info/exclude";
+            search::glob::without_rules_everything_is_found [Glob] "glob: IgnoreRules::Off";
+            search::glob::hidden_names_are_left_out_when_asked [Glob] "glob: Hidden::Exclude";
+            search::glob::what_is_excluded_is_not_entered [Glob] "glob: Scope::exclude";
+            search::glob::a_depth_counts_from_the_root_of_the_scope [Glob] "glob: Scope::max_depth";
+            search::glob::paths_are_sorted_by_their_bytes_when_asked [Glob] "glob: Sort::Path";
+            search::glob::the_newest_come_first_when_asked [Glob] "glob: Sort::Modified";
+            search::glob::a_sorted_answer_that_is_cut_is_the_first_in_order [Glob]
+                "glob: limit of a sorted answer";
+            search::glob::an_answer_that_is_cut_says_so [Glob] "glob: Completeness";
+            search::glob::entries_are_described_when_asked [Glob] "glob: WithStat::Yes";
+            search::glob::paths_are_those_of_the_sandbox_wherever_it_began [Glob]
+                "glob: Scope::root";
+            search::glob::odd_names_are_found_as_they_are [Glob] "glob: names are bytes";
+            search::glob::a_glob_that_cannot_be_read_is_refused [Glob] "glob: InvalidArgument";
+            search::glob::a_search_of_a_missing_directory_is_not_found [Glob] "glob: NotFound";
+            search::glob::a_file_is_no_directory_to_list [Glob] "glob: NotADirectory";
+            search::glob::a_listing_never_leaves_the_roots [Outside, Glob] "glob: OutsideRoot";
+            search::grep::text_is_found_in_every_file [Grep] "grep: matches";
+            search::grep::lines_are_numbered_from_one [Grep] "grep: MatchedLine::number";
+            search::grep::a_line_says_where_it_starts_in_bytes [Grep] "grep: MatchedLine::offset";
+            search::grep::matches_are_ranges_of_bytes_in_their_line [Grep]
+                "grep: MatchedLine::matches";
+            search::grep::literal_text_has_no_meaning [Grep] "grep: PatternSyntax::Literal";
+            search::grep::letters_compare_as_asked [Grep] "grep: Case::Insensitive";
+            search::grep::lines_around_a_match_come_with_it [Grep] "grep: before and after";
+            search::grep::matches_of_a_file_are_limited_when_asked [Grep] "grep: max_per_file";
+            search::grep::a_search_that_is_cut_says_so [Grep] "grep: Completeness";
+            search::grep::a_limit_is_of_matches_in_total [Grep] "grep: limit";
+            search::grep::a_long_line_is_cut_and_said_to_be [Grep] "grep: max_line_bytes";
+            search::grep::what_looks_binary_is_said_to_match [Grep] "grep: FileMatches::binary";
+            search::grep::a_match_may_span_lines_when_asked [Grep] "grep: Lines::Multi";
+            search::grep::a_pattern_that_cannot_be_read_is_refused [Grep] "grep: InvalidArgument";
+            search::grep::ignored_files_are_not_searched [Grep] "grep: IgnoreRules::Git";
+            search::grep::only_files_that_a_glob_takes_are_searched [Grep] "grep: Scope::include";
+            search::grep::a_line_comes_without_what_ends_it [Grep] "grep: MatchedLine::text";
+            search::grep::a_fifo_never_blocks_a_search [Grep]
+                "grep: a FIFO or a device never blocks";
+            search::grep::a_file_can_be_searched_by_its_name [Grep] "grep: a file as the root";
+            search::grep::a_search_never_follows_a_link_out [Outside, Grep]
+                "grep: links are not followed";
+            search::grep::a_search_says_how_many_files_it_looked_at [Grep] "grep: searched";
 
             process::start::arguments_arrive_verbatim [] "exec: argv only";
             process::start::ten_thousand_arguments_arrive [] "exec: argv up to the kernel's limit";

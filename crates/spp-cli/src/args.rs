@@ -120,6 +120,27 @@ Examples:
   spp pull target/doc doc
   spp pull --location box . result --json")]
     Pull(Pull),
+    /// List entries by name, sorted, under git's ignore rules.
+    #[command(after_help = "\
+A glob without a slash finds a name at any level, one with a slash a path from the directory you
+stand in. Exit status: 0 if something was found, 1 if nothing was, 2 if something went wrong or
+the answer is not complete.
+
+Examples:
+  spp glob '*.rs'
+  spp glob 'src/**/*.{ts,tsx}' --newest --limit 20
+  spp glob '*' --hidden --no-ignore")]
+    Glob(Glob),
+    /// Search text in files, under git's ignore rules.
+    #[command(after_help = "\
+Exit status: 0 if something was found, 1 if nothing was, 2 if something went wrong or the answer
+is not complete.
+
+Examples:
+  spp grep 'fn \\w+_many' src
+  spp grep -iF todo --glob '*.rs' -C2
+  spp grep needle --json")]
+    Grep(Grep),
     /// Say for every location whether it works, and if not, the one thing to do.
     #[command(after_help = "\
 Exit status: 0 if the location in use works, 1 if it does not.
@@ -207,6 +228,77 @@ pub(crate) struct Pull {
     /// The new directory on this machine.
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
+}
+
+/// What is looked at.
+#[derive(Debug, Args)]
+pub(crate) struct Where {
+    /// Also names that start with a dot.
+    #[arg(long)]
+    pub(crate) hidden: bool,
+    /// Also what git ignores.
+    #[arg(long)]
+    pub(crate) no_ignore: bool,
+    /// Not what this glob takes, nor what is in it. May be repeated.
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) exclude: Vec<String>,
+    /// No deeper than so many levels.
+    #[arg(long, value_name = "N")]
+    pub(crate) max_depth: Option<u32>,
+    /// No more than so many entries, or matches.
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Glob {
+    /// What to find.
+    #[arg(value_name = "PATTERN", required = true)]
+    pub(crate) patterns: Vec<String>,
+    /// The newest first, in place of sorted by path.
+    #[arg(long)]
+    pub(crate) newest: bool,
+    #[command(flatten)]
+    pub(crate) scope: Where,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Grep {
+    /// What to find: a regular expression without look-around and back-references.
+    #[arg(value_name = "PATTERN")]
+    pub(crate) pattern: String,
+    /// Files and directories to search; the directory you stand in if none is given.
+    #[arg(value_name = "PATH", value_parser = path())]
+    pub(crate) paths: Vec<SandboxPath>,
+    /// Without regard to case.
+    #[arg(long, short = 'i')]
+    pub(crate) ignore_case: bool,
+    /// The pattern is literal text.
+    #[arg(long, short = 'F')]
+    pub(crate) fixed_strings: bool,
+    /// A match may span lines.
+    #[arg(long, short = 'U')]
+    pub(crate) multiline: bool,
+    /// Lines to show after each match.
+    #[arg(long, short = 'A', value_name = "N")]
+    pub(crate) after_context: Option<u32>,
+    /// Lines to show before each match.
+    #[arg(long, short = 'B', value_name = "N")]
+    pub(crate) before_context: Option<u32>,
+    /// Lines to show around each match.
+    #[arg(long, short = 'C', value_name = "N")]
+    pub(crate) context: Option<u32>,
+    /// No more than so many matching lines of a file.
+    #[arg(long, short = 'm', value_name = "N")]
+    pub(crate) max_count: Option<u64>,
+    /// No more than so many bytes of a line.
+    #[arg(long, value_name = "BYTES", default_value = "4096")]
+    pub(crate) max_columns: u64,
+    /// Only files that this glob takes. May be repeated.
+    #[arg(long, short = 'g', value_name = "GLOB")]
+    pub(crate) glob: Vec<String>,
+    #[command(flatten)]
+    pub(crate) scope: Where,
 }
 
 /// How much is asked for when the end is left out; more than any file.

@@ -11,7 +11,7 @@
 //! | --- | --- |
 //! | `args` | the command line and its help |
 //! | `session` | a location, open for one command |
-//! | `run`, `shell`, `read`, `write`, `push`, `pull`, `doctor` | the commands |
+//! | `run`, `shell`, `read`, `write`, `push`, `pull`, `search`, `doctor` | the commands |
 //! | `output`, `input`, `signals`, `terminal` | what comes from and goes to the caller |
 //! | `report` | outcomes as JSON, and as exit statuses |
 //! | `failure` | how a failure is told |
@@ -26,6 +26,7 @@ mod push;
 mod read;
 mod report;
 mod run;
+mod search;
 mod session;
 mod shell;
 mod signals;
@@ -74,6 +75,8 @@ fn start(cli: &Cli) -> Result<u8> {
             Command::Write(write) => write::write(&cli.global, write).await,
             Command::Push(push) => push::push(&cli.global, push).await,
             Command::Pull(pull) => pull::pull(&cli.global, pull).await,
+            Command::Glob(glob) => search::glob(&cli.global, glob).await,
+            Command::Grep(grep) => search::grep(&cli.global, grep).await,
             Command::Doctor => doctor::doctor(&cli.global).await,
         }
     });
@@ -86,6 +89,7 @@ fn start(cli: &Cli) -> Result<u8> {
 fn default_code(command: &Command) -> u8 {
     match command {
         Command::Run(_) | Command::Shell(_) => OWN_FAILURE,
+        Command::Glob(_) | Command::Grep(_) => 2,
         Command::Push(_)
         | Command::Pull(_)
         | Command::Read(_)

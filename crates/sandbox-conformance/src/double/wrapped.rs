@@ -352,11 +352,11 @@ impl Sandbox for WrappedSandbox {
     }
 
     async fn glob(&self, ctx: &Ctx, request: GlobRequest) -> Result<GlobResult> {
-        plain!(self, ctx, request, Glob, glob)
+        verb!(self, ctx, request, Glob, glob)
     }
 
     async fn grep(&self, ctx: &Ctx, request: GrepRequest) -> Result<GrepResult> {
-        plain!(self, ctx, request, Grep, grep)
+        verb!(self, ctx, request, Grep, grep)
     }
 
     async fn fingerprint(&self, ctx: &Ctx, request: FingerprintRequest) -> Result<Fingerprint> {

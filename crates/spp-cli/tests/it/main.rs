@@ -6,6 +6,7 @@ mod ends;
 mod files;
 mod real_work;
 mod run;
+mod search;
 mod shell;
 mod support;
 mod trees;
