@@ -116,6 +116,7 @@ fn set(globs: &[String]) -> Result<Option<GlobSet>, ScopeError> {
         let glob = GlobBuilder::new(glob)
             .literal_separator(true)
             .backslash_escape(true)
+            .empty_alternates(true)
             .build()
             .map_err(|error| ScopeError::Glob {
                 glob: text.clone(),
@@ -168,6 +169,7 @@ mod tests {
         assert!(!filter(&["*.rs"]).includes(b"a/b.rs"));
         assert!(filter(&["**/*.rs"]).includes(b"a.rs"));
         assert!(filter(&["./a/*.{rs,md}"]).includes(b"a/b.md"));
+        assert!(filter(&["a{,.rs}"]).includes(b"a"), "a choice may be empty");
         assert!(filter(&["caf?"]).includes(b"caf\xe9"));
     }
 
