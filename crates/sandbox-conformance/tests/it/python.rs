@@ -28,10 +28,6 @@ fn provider() -> PathBuf {
 }
 
 /// Runs `spp-conformance` on the example, on all groups of one kind.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the runner is a program that somebody starts at a shell, and so does this test"
-)]
 fn passes(wanted: impl Fn(&Item) -> bool) {
     let groups: BTreeSet<_> = Item::all()
         .filter(|item| wanted(item))
