@@ -32,6 +32,23 @@ pub(crate) async fn build(to: &Path) -> Result<usize> {
     Ok(files)
 }
 
+/// Fills `to`, which is made, with `files` short texts in directories of twenty.
+pub(crate) fn small(to: &Path, files: usize) -> std::io::Result<()> {
+    const IN_ONE: usize = 20;
+    const LINE: &str = "a line as people write them, of about fifty bytes\n";
+    std::fs::create_dir(to)?;
+    for number in 0..files {
+        let directory = to.join(format!("{:04}", number / IN_ONE));
+        if number.is_multiple_of(IN_ONE) {
+            std::fs::create_dir(&directory)?;
+        }
+        // Up to 4 KiB, and no two alike.
+        let text = format!("{number}\n{}", LINE.repeat(number % 80));
+        std::fs::write(directory.join(format!("{number:05}.txt")), text)?;
+    }
+    Ok(())
+}
+
 /// Makes `tree` a repository that has all of it committed, and is packed as a clone is.
 pub(crate) async fn commit(tree: &Path) -> Result<()> {
     for arguments in [

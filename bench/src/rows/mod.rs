@@ -7,6 +7,8 @@ mod call;
 mod exec;
 mod fingerprint;
 mod idle;
+mod pull_tree;
+mod push_tree;
 mod read;
 mod stall;
 mod stat_many;
@@ -75,6 +77,16 @@ pub(crate) const ALL: &[Measure] = &[
         name: "fingerprint",
         about: "fingerprint of 50,000 files, against git status and b3sum",
         run: |place| Box::pin(fingerprint::run(place)),
+    },
+    Measure {
+        name: "push_tree",
+        about: "push_tree of 10,000 files, and of 10 that changed, against tar",
+        run: |place| Box::pin(push_tree::run(place)),
+    },
+    Measure {
+        name: "pull_tree",
+        about: "pull_tree of a file of 256 MiB, against tar",
+        run: |place| Box::pin(pull_tree::run(place)),
     },
     Measure {
         name: "idle",

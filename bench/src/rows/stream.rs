@@ -1,7 +1,9 @@
 //! An `exec` that writes 256 MiB to a live reader, against reading the same from a pipe: once as
 //! text, which travels as it is, and once as random bytes, which travel as base64.
 
+use std::ffi::OsStr;
 use std::path::Path;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -15,6 +17,7 @@ use super::{Place, Result, process};
 use crate::harness::{ours_first, quiet, time};
 use crate::memory;
 use crate::report::{Row, rate, ratio, size};
+use crate::tree::command;
 
 const BYTES: usize = 256 << 20;
 const ROUNDS: usize = 5;
@@ -22,29 +25,38 @@ const LEAST_MB_S: f64 = 300.0;
 const MOST_GROWTH: u64 = 16 << 20;
 
 pub(super) async fn run(place: &Place) -> Result<Vec<Row>> {
-    let text = "the quick brown fox jumps over the lazy dog, 0123456789 times\n";
     let mut rows = compare(
         place,
         ["stream of text", "memory while streaming text"],
-        text.bytes().cycle(),
+        text(),
     )
     .await?;
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let random = std::iter::repeat_with(move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.to_le_bytes()[3]
-    });
     rows.extend(
         compare(
             place,
             ["stream of bytes", "memory while streaming bytes"],
-            random,
+            random(),
         )
         .await?,
     );
     Ok(rows)
+}
+
+/// Text without end.
+pub(super) fn text() -> impl Iterator<Item = u8> {
+    let line = "the quick brown fox jumps over the lazy dog, 0123456789 times\n";
+    line.bytes().cycle()
+}
+
+/// Bytes that are no text, without end, and the same in every run.
+pub(super) fn random() -> impl Iterator<Item = u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    std::iter::repeat_with(move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()[3]
+    })
 }
 
 async fn compare(
@@ -63,11 +75,16 @@ async fn compare(
                 ours.push(sandboxed(place, &file).await?);
                 growth = growth.max(watch.stop());
             } else {
-                peer.push(bare(&file).await?);
+                let (taken, read) = bare("cat", [&file]).await?;
+                whole(read)?;
+                peer.push(taken);
             }
         }
     }
-    let (ours, peer) = (megabytes_per_second(ours), megabytes_per_second(peer));
+    let (ours, peer) = (
+        megabytes_per_second(BYTES, ours),
+        megabytes_per_second(BYTES, peer),
+    );
     Ok(vec![
         Row {
             row: names[0],
@@ -88,10 +105,11 @@ async fn compare(
     ])
 }
 
-fn megabytes_per_second(mut times: Vec<Duration>) -> f64 {
+/// The rate of the median of several runs that each moved `bytes`.
+pub(super) fn megabytes_per_second(bytes: usize, mut times: Vec<Duration>) -> f64 {
     times.sort_unstable();
     #[expect(clippy::cast_precision_loss, reason = "a size far below 2^52")]
-    let megabytes = BYTES as f64 / 1e6;
+    let megabytes = bytes as f64 / 1e6;
     megabytes / times[times.len() / 2].as_secs_f64()
 }
 
@@ -118,16 +136,16 @@ async fn sandboxed(place: &Place, file: &Path) -> Result<Duration> {
     Ok(taken)
 }
 
-async fn bare(file: &Path) -> Result<Duration> {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is the peer that is measured"
-    )]
-    let mut command = tokio::process::Command::new("cat");
+/// Runs a program and reads all that it writes: how long that took, and how much it was.
+pub(super) async fn bare(
+    program: &str,
+    arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
+) -> Result<(Duration, usize)> {
+    let mut command = command(program);
     command
-        .arg(file)
-        .stdin(std::process::Stdio::null())
-        .stdout(std::process::Stdio::piped());
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped());
     let (taken, read) = time(async {
         let mut child = command.spawn()?;
         let mut stdout = child
@@ -146,8 +164,7 @@ async fn bare(file: &Path) -> Result<Duration> {
         Ok::<_, std::io::Error>(read)
     })
     .await;
-    whole(read?)?;
-    Ok(taken)
+    Ok((taken, read?))
 }
 
 fn whole(read: usize) -> Result<()> {

@@ -1,0 +1,196 @@
+//! `push_tree` of 10,000 small files, against `tar c | tar x`; and of 10 that changed since, to a receiver
+//! that has the rest, against the first push.
+//!
+//! Ours is all of it: the walk under ignore rules, packing, the digest of every file, and the tree put in
+//! place at once. A destination is new in each round.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use bytes::Bytes;
+use sandbox_core::search::Scope;
+use sandbox_core::transfer::{Compression, Manifest, PushReceipt, PushRequest};
+use sandbox_core::{Ctx, SandboxPath, Verb};
+use sandbox_tree::errno::os_error;
+use sandbox_tree::pack::{Packer, Tree, unwanted};
+use sandbox_tree::walk::{Entry, Place as Start, Visitor, Walk};
+use tokio::sync::mpsc;
+
+use super::{Place, Result};
+use crate::harness::{Side, ours_first, quiet, time};
+use crate::report::{Row, ratio};
+use crate::tree::{command, small};
+
+const FILES: usize = 10_000;
+const CHANGED: usize = 10;
+const ROUNDS: usize = 7;
+const MOST_FIRST: f64 = 1.2;
+const MOST_AGAIN: f64 = 0.2;
+/// Bytes that are handed on at once.
+const PIECE: usize = 64 * 1024;
+
+pub(super) async fn run(place: &Place) -> Result<Vec<Row>> {
+    let tree = place.root.join("tree");
+    small(&tree, FILES)?;
+    let (mut first, mut again, mut peer) = (Side::default(), Side::default(), Side::default());
+    for round in 0..ROUNDS {
+        let name = format!("pushed-{round}");
+        let mut base = Manifest::default();
+        for turn in [ours_first(round), !ours_first(round)] {
+            quiet().await;
+            if turn {
+                let (taken, receipt) = time(push(place, &tree, &name, None)).await;
+                let receipt = receipt?;
+                if receipt.applied < FILES as u64 {
+                    return Err(format!("{} of {FILES} files arrived", receipt.applied).into());
+                }
+                first.round(vec![taken]);
+                base = receipt.manifest;
+            } else {
+                let to = place.root.join(format!("tar-{round}"));
+                std::fs::create_dir(&to)?;
+                peer.round(vec![tar(&tree, &to).await?]);
+            }
+        }
+        change(&tree, round)?;
+        quiet().await;
+        let (taken, receipt) = time(push(place, &tree, &name, Some(base))).await;
+        let applied = receipt?.applied;
+        if applied != CHANGED as u64 {
+            return Err(format!("{applied} entries were sent, and {CHANGED} had changed").into());
+        }
+        again.round(vec![taken]);
+    }
+    let (first, again, peer) = (first.p50(), again.p50(), peer.p50());
+    Ok(vec![
+        row(
+            "push_tree of 10,000 files, against tar | tar",
+            [first, peer],
+            "at most 1.2x",
+            MOST_FIRST,
+        ),
+        row(
+            "push_tree of 10 that changed, against the first",
+            [again, first],
+            "at most 0.2x",
+            MOST_AGAIN,
+        ),
+    ])
+}
+
+fn row(name: &'static str, [ours, peer]: [Duration; 2], bar: &'static str, most: f64) -> Row {
+    let ratio = ratio(ours.as_secs_f64(), peer.as_secs_f64());
+    let millis = |taken: Duration| format!("{:.0} ms", taken.as_secs_f64() * 1e3);
+    Row {
+        row: name,
+        ours: millis(ours),
+        peer: Some(millis(peer)),
+        ratio,
+        bar,
+        holds: ratio.is_some_and(|ratio| ratio <= most),
+    }
+}
+
+/// Writes something else into some of the files.
+fn change(tree: &Path, round: usize) -> io::Result<()> {
+    for number in 0..CHANGED {
+        let directory = tree.join(format!("{number:04}"));
+        let first = directory.join(format!("{:05}.txt", number * 20));
+        std::fs::write(first, format!("changed in round {round}, file {number}\n"))?;
+    }
+    Ok(())
+}
+
+async fn tar(from: &Path, to: &Path) -> Result<Duration> {
+    let mut shell = command("sh");
+    shell
+        .args(["-c", r#"tar -C "$0" -c . | tar -C "$1" -x"#])
+        .args([from, to])
+        .stdin(Stdio::null());
+    let (taken, status) = time(async { shell.status().await }).await;
+    if !status?.success() {
+        return Err("tar failed".into());
+    }
+    Ok(taken)
+}
+
+async fn push(place: &Place, tree: &Path, to: &str, base: Option<Manifest>) -> Result<PushReceipt> {
+    let (sender, mut pieces) = mpsc::channel(4);
+    let directory = File::open(tree)?;
+    let known = base.clone();
+    let packing = tokio::task::spawn_blocking(move || pack(&directory, known.as_ref(), sender));
+    let request = PushRequest {
+        destination: SandboxPath::parse(to)?,
+        archive: Box::pin(futures_util::stream::poll_fn(move |context| {
+            pieces.poll_recv(context)
+        })),
+        compression: Compression::None,
+        base,
+        removed: Vec::new(),
+    };
+    let receipt = place.sandbox.push_tree(&Ctx::new(), request).await;
+    packing.await??;
+    Ok(receipt?)
+}
+
+/// Packs everything, as `spp push` does.
+fn pack(directory: &File, base: Option<&Manifest>, pieces: Pieces) -> Result<()> {
+    let walk = Walk::new(&Scope::new(SandboxPath::root()))?;
+    let (found, _) = walk
+        .run(&Ctx::new(), &Start::new(directory), Names::default)
+        .map_err(|errno| os_error(Verb::PushTree, errno))?;
+    let mut names: Vec<_> = found.into_iter().flat_map(|names| names.0).collect();
+    names.sort_unstable();
+    let mut tree = Tree::new(directory.try_clone()?.into(), SandboxPath::root());
+    let pipe = Pipe {
+        pieces,
+        buffer: Vec::with_capacity(PIECE),
+    };
+    let mut packer = Packer::new(Verb::PushTree, pipe, base);
+    for name in &names {
+        packer.entry(&mut tree, name, &mut || Ok(()))?;
+    }
+    let (_, mut pipe) = packer.finish()?;
+    pipe.flush()?;
+    Ok(())
+}
+
+type Pieces = mpsc::Sender<sandbox_core::Result<Bytes>>;
+
+#[derive(Default)]
+struct Names(Vec<SandboxPath>);
+
+impl Visitor for Names {
+    fn visit(&mut self, entry: &Entry<'_>) -> ControlFlow<()> {
+        self.0.extend(SandboxPath::parse(entry.path()));
+        ControlFlow::Continue(())
+    }
+}
+
+/// A writer whose bytes come out of a channel.
+struct Pipe {
+    pieces: Pieces,
+    buffer: Vec<u8>,
+}
+
+impl Write for Pipe {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let room = (PIECE - self.buffer.len()).min(bytes.len());
+        self.buffer.extend_from_slice(&bytes[..room]);
+        if self.buffer.len() == PIECE {
+            self.flush()?;
+        }
+        Ok(room)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let piece = std::mem::replace(&mut self.buffer, Vec::with_capacity(PIECE));
+        self.pieces
+            .blocking_send(Ok(piece.into()))
+            .map_err(|_| unwanted(Verb::PushTree))
+    }
+}
