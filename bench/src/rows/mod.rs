@@ -10,6 +10,7 @@ mod idle;
 mod pull_tree;
 mod push_tree;
 mod read;
+mod search;
 mod stall;
 mod stat_many;
 mod stream;
@@ -87,6 +88,11 @@ pub(crate) const ALL: &[Measure] = &[
         name: "pull_tree",
         about: "pull_tree of a file of 256 MiB, against tar",
         run: |place| Box::pin(pull_tree::run(place)),
+    },
+    Measure {
+        name: "search",
+        about: "grep and glob of 50,000 files, against rg",
+        run: |place| Box::pin(search::run(place)),
     },
     Measure {
         name: "idle",
