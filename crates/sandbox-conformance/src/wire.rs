@@ -1,8 +1,8 @@
 //! Checks of the protocol itself: bytes on a provider's pipes, and what comes back.
 //!
 //! A client library behaves, so what a provider does about hosts that do not is seen only without
-//! one. Each check starts a process of its own and speaks by itself ([`peer`]); every line that comes
-//! back is judged, whatever the check is about ([`sound`], [`stream`]).
+//! one. Each check starts a process of its own and speaks by itself (`peer`); every line that comes
+//! back is judged, whatever the check is about (`sound`, `stream`).
 //!
 //! | module | what it holds |
 //! | --- | --- |

@@ -2,7 +2,7 @@
 //!
 //! The document accepts any message: it checks the parameters of requests and notifications by their
 //! method. Results are not known by their method on the wire, so `methods` names the schema of each,
-//! beside what else [`METHODS`] says of it.
+//! beside what else `METHODS` says of it.
 //! It is as open as the protocol: unknown members and unknown choices are valid.
 
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};

@@ -21,7 +21,7 @@ use super::wire::{Reply, Request, Scope, Stage, Survivors, Usage, millis};
 /// What happened to a run.
 #[derive(Debug)]
 pub enum Event {
-    /// It could not be started; no event follows. Only with [`Announce::Later`].
+    /// It could not be started; no event follows. Only with `Announce::Later`.
     Failed(LaunchError),
     /// The leader ended.
     Exited {

@@ -15,7 +15,7 @@
 //! **When it fails midway**, everything that was done is undone in reverse. The error says so, or names what
 //! could not be undone; its effect is unknown either way, because somebody may have seen the half.
 //!
-//! Not here: how the tree is made ([`unpack`](super::unpack)).
+//! Not here: how the tree is made (`super`).
 
 use std::ffi::OsStr;
 use std::io::Read;
