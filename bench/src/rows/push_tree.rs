@@ -5,20 +5,14 @@
 //! place at once. A destination is new in each round.
 
 use std::fs::File;
-use std::io::{self, Write};
-use std::ops::ControlFlow;
+use std::io;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use bytes::Bytes;
-use sandbox_core::search::Scope;
-use sandbox_core::transfer::{Compression, Manifest, PushReceipt, PushRequest};
-use sandbox_core::{Ctx, SandboxPath, Verb};
-use sandbox_tree::errno::os_error;
-use sandbox_tree::pack::{Packer, Tree, unwanted};
-use sandbox_tree::walk::{Entry, Place as Start, Visitor, Walk};
-use tokio::sync::mpsc;
+use sandbox_core::transfer::{Manifest, PushReceipt};
+use sandbox_core::{Ctx, SandboxPath};
+use sandbox_host::tree;
 
 use super::{Place, Result};
 use crate::harness::{Side, ours_first, quiet, time};
@@ -30,8 +24,6 @@ const CHANGED: usize = 10;
 const ROUNDS: usize = 7;
 const MOST_FIRST: f64 = 1.2;
 const MOST_AGAIN: f64 = 0.2;
-/// Bytes that are handed on at once.
-const PIECE: usize = 64 * 1024;
 
 pub(super) async fn run(place: &Place) -> Result<Vec<Row>> {
     let tree = place.root.join("tree");
@@ -121,79 +113,9 @@ async fn tar(from: &Path, to: &Path) -> Result<Duration> {
     Ok(taken)
 }
 
-async fn push(place: &Place, tree: &Path, to: &str, base: Option<Manifest>) -> Result<PushReceipt> {
-    let (sender, mut pieces) = mpsc::channel(4);
-    let directory = File::open(tree)?;
-    let known = base.clone();
-    let packing = tokio::task::spawn_blocking(move || pack(&directory, known.as_ref(), sender));
-    let request = PushRequest {
-        destination: SandboxPath::parse(to)?,
-        archive: Box::pin(futures_util::stream::poll_fn(move |context| {
-            pieces.poll_recv(context)
-        })),
-        compression: Compression::None,
-        base,
-        removed: Vec::new(),
-    };
-    let receipt = place.sandbox.push_tree(&Ctx::new(), request).await;
-    packing.await??;
-    Ok(receipt?)
-}
-
-/// Packs everything, as `spp push` does.
-fn pack(directory: &File, base: Option<&Manifest>, pieces: Pieces) -> Result<()> {
-    let walk = Walk::new(&Scope::new(SandboxPath::root()))?;
-    let (found, _) = walk
-        .run(&Ctx::new(), &Start::new(directory), Names::default)
-        .map_err(|errno| os_error(Verb::PushTree, errno))?;
-    let mut names: Vec<_> = found.into_iter().flat_map(|names| names.0).collect();
-    names.sort_unstable();
-    let mut tree = Tree::new(directory.try_clone()?.into(), SandboxPath::root());
-    let pipe = Pipe {
-        pieces,
-        buffer: Vec::with_capacity(PIECE),
-    };
-    let mut packer = Packer::new(Verb::PushTree, pipe, base);
-    for name in &names {
-        packer.entry(&mut tree, name, &mut || Ok(()))?;
-    }
-    let (_, mut pipe) = packer.finish()?;
-    pipe.flush()?;
-    Ok(())
-}
-
-type Pieces = mpsc::Sender<sandbox_core::Result<Bytes>>;
-
-#[derive(Default)]
-struct Names(Vec<SandboxPath>);
-
-impl Visitor for Names {
-    fn visit(&mut self, entry: &Entry<'_>) -> ControlFlow<()> {
-        self.0.extend(SandboxPath::parse(entry.path()));
-        ControlFlow::Continue(())
-    }
-}
-
-/// A writer whose bytes come out of a channel.
-struct Pipe {
-    pieces: Pieces,
-    buffer: Vec<u8>,
-}
-
-impl Write for Pipe {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let room = (PIECE - self.buffer.len()).min(bytes.len());
-        self.buffer.extend_from_slice(&bytes[..room]);
-        if self.buffer.len() == PIECE {
-            self.flush()?;
-        }
-        Ok(room)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        let piece = std::mem::replace(&mut self.buffer, Vec::with_capacity(PIECE));
-        self.pieces
-            .blocking_send(Ok(piece.into()))
-            .map_err(|_| unwanted(Verb::PushTree))
-    }
+async fn push(place: &Place, from: &Path, to: &str, base: Option<Manifest>) -> Result<PushReceipt> {
+    let directory = File::open(from)?;
+    let to = SandboxPath::parse(to)?;
+    let (receipt, _) = tree::push(&Ctx::new(), &*place.sandbox, directory, to, base).await?;
+    Ok(receipt)
 }

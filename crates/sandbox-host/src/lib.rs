@@ -17,6 +17,7 @@
 //! | `stderr`, `preview` | what a provider says outside of the protocol |
 //! | `admission` | how many commands run at once |
 //! | [`id`] | ids for sandboxes and processes |
+//! | [`tree`] | directories of this machine, pushed to a sandbox and pulled from it |
 //! | [`host`] | all of it as one value |
 //!
 //! **Invariants.** No process is started anywhere else in this program's host side. Standard error of a
@@ -30,6 +31,7 @@ pub mod host;
 pub mod id;
 pub mod locate;
 pub mod spawn;
+pub mod tree;
 
 mod admission;
 mod preview;

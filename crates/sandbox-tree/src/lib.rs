@@ -9,6 +9,7 @@
 //! configuration), and how a tree travels (`spp_protocol`).
 
 pub mod errno;
+pub mod listing;
 pub mod pack;
 pub mod reader;
 pub mod unpack;

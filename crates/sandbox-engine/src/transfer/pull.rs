@@ -5,20 +5,18 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::ops::ControlFlow;
 
 use flate2::write::GzEncoder;
 use sandbox_core::search::Scope;
 use sandbox_core::transfer::{Compression, Manifest, Pull, PullReceipt, PullRequest};
 use sandbox_core::{Ctx, Error, ErrorKind, Result, SandboxPath, Verb};
+use sandbox_tree::listing::list;
 use sandbox_tree::pack::{Packed, Packer, Tree, gone};
-use sandbox_tree::unpack::is_staging;
-use sandbox_tree::walk::{Entry, Place, Visitor, Walk};
+use sandbox_tree::walk::Place;
 
 use super::bridge::Sink;
 use super::{Trees, Wanted};
 use crate::file::call::{self, Interrupt};
-use crate::root::os_error;
 
 const VERB: Verb = Verb::PullTree;
 
@@ -118,53 +116,13 @@ impl Trees {
     ) -> Result<(Tree, Vec<SandboxPath>, Option<SandboxPath>)> {
         let origin = self.roots.origin(&scope.root);
         let origin = origin.map_err(|fault| fault.on(VERB, &scope.root))?;
-        let walk = Walk::new(scope).map_err(|error| {
-            Error::refused(VERB, ErrorKind::InvalidArgument)
-                .on(&scope.root)
-                .detail(error)
-        })?;
         let place = Place::new(&origin.root).below(&origin.below);
-        let (collected, summary) = walk
-            .run(ctx, &place, Collect::default)
-            .map_err(|errno| os_error(VERB, errno).on(&scope.root))?;
-        call::check(ctx, VERB)?;
-        let mut entries = Vec::new();
-        for collect in collected {
-            if let Some(long) = collect.too_long {
-                return Err(Error::refused(VERB, ErrorKind::InvalidArgument)
-                    .on(&scope.root)
-                    .detail(format_args!(
-                        "an entry in it has a path of {long} bytes, which is too long; pull from further inside"
-                    )));
-            }
-            entries.extend(collect.paths);
-        }
-        let blind = match &summary.unreadable.first {
-            Some((path, _)) => Some(joined(&prefix, &parsed(path)?)?),
+        let listed = list(VERB, ctx, scope, &place)?;
+        let blind = match &listed.unreadable {
+            Some(path) => Some(joined(&prefix, path)?),
             None => None,
         };
-        Ok((Tree::new(origin.dir, prefix), entries, blind))
-    }
-}
-
-/// Notes the paths of entries.
-#[derive(Default)]
-struct Collect {
-    paths: Vec<SandboxPath>,
-    too_long: Option<usize>,
-}
-
-impl Visitor for Collect {
-    fn visit(&mut self, entry: &Entry<'_>) -> ControlFlow<()> {
-        let path = entry.path();
-        if path.split(|&byte| byte == b'/').any(is_staging) {
-            return ControlFlow::Continue(());
-        }
-        match SandboxPath::parse(path) {
-            Ok(path) => self.paths.push(path),
-            Err(_) => self.too_long = Some(path.len()),
-        }
-        ControlFlow::Continue(())
+        Ok((Tree::new(origin.dir, prefix), listed.paths, blind))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::StreamExt as _;
 use sandbox_core::process::{
     ExecRequest, OutputStream, ProcStdinRequest, PtySize, SpawnRequest, SpawnStdin, Status, Stdin,
     StdinReceipt,
@@ -111,11 +112,33 @@ async fn an_input_that_never_ends_does_not_keep_a_call_that_ended() {
 async fn an_input_that_fails_midway_ends_the_command_and_is_told() {
     let place = Place::new();
     let lost = Error::refused(sandbox_core::Verb::Read, ErrorKind::Io).detail("the tape tore");
-    let stream = futures_util::stream::iter([Ok(Bytes::from("rm -rf build")), Err(lost)]);
+    let (seen, waiting) = tokio::sync::oneshot::channel::<()>();
+    // It fails only once the command has said what it was given.
+    let stream = futures_util::stream::iter([Ok(Bytes::from("rm -rf build"))]).chain(
+        futures_util::stream::once(async {
+            let _ = waiting.await;
+            Err(lost)
+        }),
+    );
     let request = ExecRequest::new(sh("cat; sleep 1000"))
         .id(id("torn"))
         .stdin(Stdin::Stream(Box::pin(stream)));
-    let error = place.exec(request).await.expect_err("it was ended");
+    let execution = place
+        .processes
+        .exec(&Ctx::new(), request, place.directory())
+        .expect("it starts");
+    let told = async {
+        let said = loop {
+            let chunk = place.read(&id("torn"), OutputStream::Stdout, 0).await;
+            if !chunk.bytes.is_empty() {
+                break chunk;
+            }
+        };
+        assert_eq!(text(&said.bytes), "rm -rf build");
+        seen.send(()).expect("the input waits for it");
+    };
+    let (outcome, ()) = futures_util::join!(within(execution.outcome), told);
+    let error = outcome.expect_err("it was ended");
     assert_eq!(
         (error.verb(), error.kind(), error.effect()),
         (sandbox_core::Verb::Exec, ErrorKind::Io, Effect::Unknown)

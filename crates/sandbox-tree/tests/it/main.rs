@@ -2,6 +2,7 @@
 
 mod archive;
 mod hostile;
+mod listing;
 mod merge;
 mod staging;
 mod support;

@@ -1,0 +1,81 @@
+//! Directories of this machine, at a sandbox and back.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::sync::Arc;
+
+use sandbox_core::provider::AcquireSpec;
+use sandbox_core::{Ctx, EnvInherit, Provider, Sandbox, SandboxId, SandboxPath};
+use sandbox_engine::{EngineProvider, ProviderOptions};
+use sandbox_host::tree::{self, Destination};
+
+async fn sandbox(root: &Path) -> Arc<dyn Sandbox> {
+    let provider = EngineProvider::new(ProviderOptions {
+        name: "engine".to_owned(),
+        version: String::new(),
+        location: "engine".to_owned(),
+        inherit: EnvInherit::All,
+        notes: Vec::new(),
+    });
+    let mut spec = AcquireSpec::new(SandboxId::new("tree").expect("a plain name"));
+    spec.root = Some(root.to_str().expect("a name in UTF-8").to_owned());
+    provider
+        .acquire(&Ctx::new(), &spec)
+        .await
+        .expect("acquired")
+}
+
+fn open(directory: &Path) -> File {
+    File::open(directory).expect("opened")
+}
+
+#[tokio::test]
+async fn a_second_push_sends_what_differs_and_removes_what_is_gone() {
+    let scratch = tempfile::tempdir().expect("a scratch directory");
+    let (from, root) = (scratch.path().join("from"), scratch.path().join("root"));
+    fs::create_dir_all(from.join("kept")).expect("made");
+    fs::create_dir(&root).expect("made");
+    fs::write(from.join("kept/same"), "same").expect("written");
+    fs::write(from.join("changed"), "old").expect("written");
+    fs::write(from.join("gone"), "gone").expect("written");
+    let sandbox = sandbox(&root).await;
+    let to = SandboxPath::parse("there").expect("a path");
+    let ctx = Ctx::new();
+    let (first, _) = tree::push(&ctx, &*sandbox, open(&from), to.clone(), None)
+        .await
+        .expect("pushed");
+
+    fs::write(from.join("changed"), "newer").expect("written");
+    fs::remove_file(from.join("gone")).expect("removed");
+    let base = Some(first.manifest);
+    let (second, packed) = tree::push(&ctx, &*sandbox, open(&from), to, base)
+        .await
+        .expect("pushed again");
+    assert_eq!((packed.entries, packed.bytes), (1, 5), "what travelled");
+    assert_eq!(second.removed, 1);
+    let there = |name: &str| fs::read_to_string(root.join("there").join(name)).ok();
+    assert_eq!(there("changed").as_deref(), Some("newer"));
+    assert_eq!(there("kept/same").as_deref(), Some("same"));
+    assert_eq!(there("gone"), None);
+}
+
+#[tokio::test]
+async fn a_pull_makes_the_directory_or_leaves_nothing() {
+    let scratch = tempfile::tempdir().expect("a scratch directory");
+    let root = scratch.path().join("root");
+    fs::create_dir_all(root.join("tree")).expect("made");
+    fs::write(root.join("tree/file"), "content").expect("written");
+    let sandbox = sandbox(&root).await;
+    let back = scratch.path().join("back");
+    let pull = async |path: &str| {
+        let to = Destination::open(&back).expect("its parent is there");
+        let path = SandboxPath::parse(path).expect("a path");
+        tree::pull(&Ctx::new(), &*sandbox, path, to).await
+    };
+    pull("missing").await.expect_err("there is no such tree");
+    assert!(!back.exists());
+    pull("tree").await.expect("pulled");
+    assert_eq!(fs::read(back.join("file")).expect("read"), b"content");
+    let entries = fs::read_dir(scratch.path()).expect("read").count();
+    assert_eq!(entries, 2, "something was left beside it");
+}
