@@ -392,10 +392,13 @@ pub(crate) fn happened(verb: Verb, workspace: &Path) -> Option<bool> {
     match verb {
         Verb::Write => Some(is_there("written") || is_there("made")),
         Verb::Remove => Some(!(is_there("doomed/a/b") && is_there("doomed/c"))),
-        Verb::Exec | Verb::Spawn => Some(is_there("runs")),
-        Verb::ProcStdin => {
-            Some(std::fs::metadata(workspace.join("input")).is_ok_and(|it| it.len() > 0))
-        }
+        Verb::Exec => Some(is_there("runs")),
+        // A start, and an input that was taken, are answered before the process has come to do anything, and it ends
+        // with its provider: that nothing is seen says nothing.
+        Verb::Spawn => is_there("runs").then_some(true),
+        Verb::ProcStdin => std::fs::metadata(workspace.join("input"))
+            .is_ok_and(|it| it.len() > 0)
+            .then_some(true),
         Verb::PushTree => Some(is_there("pushed")),
         // A process that is stopped is gone with its provider all the same.
         Verb::ProcStop => None,
