@@ -10,8 +10,7 @@ use std::process::exit;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandbox_core::EnvInherit;
-use sandbox_engine::{EngineProvider, ProviderOptions};
+use sandbox_engine::{EngineProvider, Place, ProviderOptions};
 use serde_json::{Value, json};
 use spp_server::ServeOptions;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -64,9 +63,7 @@ async fn serve(lie: String) {
     let provider = Arc::new(EngineProvider::new(ProviderOptions {
         name: "wrong".to_owned(),
         version: VERSION.to_owned(),
-        location: "wrong".to_owned(),
-        inherit: EnvInherit::All,
-        notes: Vec::new(),
+        place: Place::open("wrong"),
     }));
     let (host, theirs) = tokio::io::duplex(1024 * 1024);
     let (reader, writer) = tokio::io::split(theirs);

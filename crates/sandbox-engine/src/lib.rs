@@ -29,4 +29,4 @@ pub mod transfer;
 
 pub use engine::Engine;
 pub use harden::harden;
-pub use provider::{EngineProvider, ProviderOptions};
+pub use provider::{EngineProvider, GuardUse, Place, ProviderOptions};

@@ -4,13 +4,16 @@
 //! lines on as they are. It installs no handler for any signal that ends a process: as the first
 //! process of a place it would become mortal by it, to what it is there to watch.
 //!
+//! Who placed it says on the command line what the place is (`arguments`).
+//!
 //! Not here: any verb (`sandbox_engine`), and what keeps the place apart from the rest of the
 //! machine, which is the business of whoever placed it.
+
+mod arguments;
 
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use sandbox_core::EnvInherit;
 use sandbox_engine::provider::capabilities;
 use sandbox_engine::{EngineProvider, ProviderOptions};
 use spp_server::ProviderMain;
@@ -29,22 +32,24 @@ fn main() -> ExitCode {
     if hardened.is_err() {
         return ExitCode::from(EXIT_UNSAFE);
     }
-    spp_server::main(ProviderMain {
+    let (place, rest) = match arguments::place(std::env::args_os().skip(1)) {
+        Ok(read) => read,
+        Err(problem) => return spp_server::usage(&problem),
+    };
+    let main = ProviderMain {
         name: "engine",
         version: env!("CARGO_PKG_VERSION"),
         about: "The engine of sandboxes, to be placed where the tools run.",
         capabilities: capabilities(),
         options_schema: Some(r#"{"type":"object","additionalProperties":false}"#),
-        provider: Box::new(|| {
+        arguments: Some(arguments::HELP),
+        provider: Box::new(move || {
             Ok(Arc::new(EngineProvider::new(ProviderOptions {
                 name: "engine".into(),
                 version: env!("CARGO_PKG_VERSION").into(),
-                location: "engine".into(),
-                inherit: EnvInherit::All,
-                notes: vec![
-                    "what keeps this place apart is said by the provider that made it".into(),
-                ],
+                place,
             })))
         }),
-    })
+    };
+    spp_server::main_with(main, &rest)
 }

@@ -24,6 +24,7 @@
 //! **Invariant:** nothing is made, asked or started for `--spp-manifest`, `--version` and `--help`,
 //! so they answer offline and without what the provider needs.
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -59,6 +60,9 @@ pub struct ProviderMain {
     pub capabilities: Capabilities,
     /// JSON Schema of its options, as JSON text, for `--spp-manifest`.
     pub options_schema: Option<&'static str>,
+    /// Arguments of its own, one a line and described as those of every provider are, for `--help`.
+    /// Whoever has some reads them before calling [`main_with`], and leaves the rest to it.
+    pub arguments: Option<&'static str>,
     /// Makes the provider. Called once, inside the runtime, when a host is served.
     pub provider: Box<dyn FnOnce() -> Result<Arc<dyn Provider>>>,
 }
@@ -79,7 +83,13 @@ impl std::fmt::Debug for ProviderMain {
 #[must_use]
 pub fn main(provider: ProviderMain) -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
-    let argument = match arguments.as_slice() {
+    main_with(provider, &arguments)
+}
+
+/// As [`main`], with these arguments in place of the command line's.
+#[must_use]
+pub fn main_with(provider: ProviderMain, arguments: &[OsString]) -> ExitCode {
+    let argument = match arguments {
         [] => None,
         [one] => Some(one.to_string_lossy().into_owned()),
         _ => return usage("more than one argument was given"),
@@ -194,14 +204,18 @@ fn manifest(main: &ProviderMain) -> ExitCode {
 }
 
 fn help(main: &ProviderMain) -> ExitCode {
+    let (own, listed) = match main.arguments {
+        Some(arguments) => (" [ARGUMENTS]", format!("\n\n{arguments}")),
+        None => ("", String::new()),
+    };
     print(&format!(
         "{about}\n\n\
-         Usage: {name} [--spp-manifest | --version | --help]\n\n\
+         Usage: {name}{own} [--spp-manifest | --version | --help]\n\n\
          Without an option it serves the Sandbox Provider Protocol on standard input and output; \
          the host that starts it sets {HOST_VARIABLE}=1.\n\n\
          --spp-manifest  print name, version, capabilities and the schema of the options as JSON\n\
          --version       print name and version\n\
-         --help          print this",
+         --help          print this{listed}",
         about = main.about,
         name = main.name,
     ))
@@ -215,7 +229,9 @@ fn print(text: &str) -> ExitCode {
     }
 }
 
-fn usage(problem: &str) -> ExitCode {
+/// Says that an argument makes no sense, and returns the status to exit with.
+#[must_use]
+pub fn usage(problem: &str) -> ExitCode {
     complain(&format!("{problem}; see --help"));
     ExitCode::from(EXIT_USAGE)
 }

@@ -8,9 +8,8 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use sandbox_core::EnvInherit;
 use sandbox_engine::provider::capabilities;
-use sandbox_engine::{EngineProvider, ProviderOptions};
+use sandbox_engine::{EngineProvider, Place, ProviderOptions};
 use spp_server::ProviderMain;
 
 fn main() -> ExitCode {
@@ -26,6 +25,7 @@ fn main() -> ExitCode {
         about: "Sandboxes that are directories of this machine, with your own privileges.",
         capabilities: capabilities(),
         options_schema: Some(r#"{"type":"object","additionalProperties":false}"#),
+        arguments: None,
         provider: Box::new(|| {
             // Told here, where the log has been started and nothing was asked for yet.
             if let Err(error) = hardened {
@@ -34,11 +34,13 @@ fn main() -> ExitCode {
             Ok(Arc::new(EngineProvider::new(ProviderOptions {
                 name: "local".into(),
                 version: env!("CARGO_PKG_VERSION").into(),
-                location: "local".into(),
-                inherit: EnvInherit::All,
-                notes: vec![
-                    "commands run in your own tree and with your own privileges; nothing is isolated".into(),
-                ],
+                place: Place {
+                    notes: vec![
+                        "commands run in your own tree and with your own privileges; nothing is isolated"
+                            .into(),
+                    ],
+                    ..Place::open("local")
+                },
             })))
         }),
     })

@@ -3,17 +3,14 @@
 use std::sync::Arc;
 
 use sandbox_conformance::{Failure, Harness, OnThisMachine};
-use sandbox_core::EnvInherit;
-use sandbox_engine::{EngineProvider, ProviderOptions};
+use sandbox_engine::{EngineProvider, Place, ProviderOptions};
 
 /// The engine as a provider of this process.
 pub(crate) fn provider() -> Arc<EngineProvider> {
     Arc::new(EngineProvider::new(ProviderOptions {
         name: "engine".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        location: "engine".to_owned(),
-        inherit: EnvInherit::All,
-        notes: Vec::new(),
+        place: Place::open("engine"),
     }))
 }
 

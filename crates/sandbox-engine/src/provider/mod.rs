@@ -6,6 +6,7 @@
 //! - A sandbox that is acquired again under its id is another life of it, with a higher generation,
 //!   even if this process was another one meanwhile.
 
+mod place;
 mod policy;
 
 use std::collections::{BTreeMap, HashMap};
@@ -15,12 +16,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use sandbox_core::{
-    AcquireSpec, Capabilities, Capability, Closed, Ctx, Descriptor, Disposition, EnvChange,
-    EnvInherit, Error, ErrorKind, Generation, Grade, MountAccess, Network, Platform, Probe,
-    Provider, ProviderInfo, ReleaseReceipt, Restriction, Result, Sandbox, SandboxEntry, SandboxId,
-    SandboxPath, SandboxState, TemplateReceipt, TemplateSpec, Update, Verb,
+    AcquireSpec, Capabilities, Capability, Closed, Ctx, Descriptor, Disposition, EnvChange, Error,
+    ErrorKind, Generation, MountAccess, Platform, Probe, Provider, ProviderInfo, ReleaseReceipt,
+    Result, Sandbox, SandboxEntry, SandboxId, SandboxPath, SandboxState, TemplateReceipt,
+    TemplateSpec, Update, Verb,
 };
 
+pub use self::place::{GuardUse, Place};
 use self::policy::Plan;
 use crate::engine::{self, Engine};
 use crate::file::call::{self, Interrupt};
@@ -48,12 +50,8 @@ pub struct ProviderOptions {
     pub name: String,
     /// Its version.
     pub version: String,
-    /// The location that descriptors name.
-    pub location: String,
-    /// What of this process's environment is inherited where the policy does not say.
-    pub inherit: EnvInherit,
-    /// What to know about every sandbox of it, each in one sentence.
-    pub notes: Vec<String>,
+    /// Where it is.
+    pub place: Place,
 }
 
 /// Gives out sandboxes on this machine. See the [module](self).
@@ -117,7 +115,7 @@ impl EngineProvider {
 
     fn descriptor(&self, spec: &AcquireSpec, prepared: &Prepared, generation: u64) -> Descriptor {
         Descriptor {
-            location: self.options.location.clone(),
+            location: self.options.place.location.clone(),
             provider: self.info.name.clone(),
             id: spec.id.clone(),
             generation: Generation(generation),
@@ -128,13 +126,11 @@ impl EngineProvider {
             root: prepared.roots.workspace().clone(),
             home: prepared.environment.get(b"HOME").and_then(absolute),
             shell: prepared.shell.clone(),
-            network: Network::Open,
-            guarantees: Restriction::ALL
-                .map(|restriction| (restriction, Grade::Unavailable))
-                .into(),
+            network: prepared.plan.network.clone(),
+            guarantees: prepared.plan.guarantees.clone(),
             limits: prepared.plan.reports.clone(),
             capabilities: self.info.capabilities.clone(),
-            notes: self.options.notes.clone(),
+            notes: self.options.place.notes.clone(),
         }
     }
 
@@ -177,11 +173,11 @@ impl EngineProvider {
 
     /// Everything that can fail about a spec, without making anything.
     async fn prepare_spec(&self, ctx: &Ctx, verb: Verb, spec: &AcquireSpec) -> Result<Prepared> {
-        let plan = Plan::of(&self.options.location, spec).map_err(|error| error.with_verb(verb))?;
+        let plan = Plan::of(&self.options.place, spec).map_err(|error| error.with_verb(verb))?;
         let mut env = spec.policy.env.clone();
         env.changes
             .splice(0..0, OWN_VARIABLES.map(EnvChange::remove));
-        let environment = Environment::of_policy(verb, &env, &self.options.inherit)?;
+        let environment = Environment::of_policy(verb, &env, &self.options.place.inherit)?;
         let directory = PathBuf::from(spec.root.as_deref().unwrap_or("."));
         let mounts = plan.roots.clone();
         // A disk that is asked may be slow, or a network away.
@@ -219,7 +215,7 @@ impl Provider for EngineProvider {
     async fn probe(&self, ctx: &Ctx, spec: &AcquireSpec) -> Result<Probe> {
         match self.prepare_spec(ctx, Verb::Probe, spec).await {
             Ok(_) => Ok(Probe::Works {
-                notes: self.options.notes.clone(),
+                notes: self.options.place.notes.clone(),
             }),
             Err(error) if error.is_verdict() => Ok(Probe::Fails {
                 reason: format!("{} {}", error.subject(), error.kind())

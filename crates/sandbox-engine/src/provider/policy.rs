@@ -8,31 +8,37 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use sandbox_core::{
-    AcquireSpec, EnforcedBy, Error, ErrorKind, Limit, LimitKind, LimitReport, Mount, MountAccess,
-    Network, Result, SandboxPath, Strength, Verb,
+    AcquireSpec, EnforcedBy, Error, ErrorKind, Grade, Limit, LimitKind, LimitReport, Mount,
+    MountAccess, Network, Restriction, Result, SandboxPath, Strength, Verb,
 };
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 
+use super::place::Place;
 use crate::process::Settings;
 use crate::process::environment::Environment;
 use crate::supervisor::RlimitSpec;
 
 /// A policy that can be kept.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Plan {
     /// Directories that are roots beside the workspace.
     pub(super) roots: Vec<PathBuf>,
     /// What became of the limits.
     pub(super) reports: BTreeMap<LimitKind, LimitReport>,
+    /// The network that there is.
+    pub(super) network: Network,
+    /// How well each restriction holds.
+    pub(super) guarantees: BTreeMap<Restriction, Grade>,
     rlimits: Vec<RlimitSpec>,
     wall_time: Option<Duration>,
     concurrency: Option<usize>,
 }
 
 impl Plan {
-    /// Decides what a spec asks for, at the place that people call `location`.
-    pub(super) fn of(location: &str, spec: &AcquireSpec) -> Result<Self> {
+    /// Decides what a spec asks for, at this place.
+    pub(super) fn of(place: &Place, spec: &AcquireSpec) -> Result<Self> {
+        let location = &place.location;
         let refused = |kind, detail: String| {
             Err(Error::refused(Verb::Acquire, kind)
                 .on(&spec.id)
@@ -65,13 +71,31 @@ impl Plan {
                 format!("{location} has no options; remove them"),
             );
         }
-        let mut plan = Self::default();
+        let mut plan = Self::without_policy(place);
         let mut unmet = Vec::new();
-        if let Some(Network::None | Network::Allow(_)) = &spec.policy.network {
-            unmet.push("the network cannot be kept away; ask for an open one".to_owned());
+        match (&spec.policy.network, &plan.network) {
+            (None, _)
+            | (Some(Network::None), Network::None)
+            | (Some(Network::Open), Network::Open) => {}
+            (Some(Network::Open), _) => {
+                unmet.push("there is no network here; ask for none".to_owned());
+            }
+            (Some(Network::None | Network::Allow(_)), _) => {
+                unmet.push("the network cannot be kept away; ask for an open one".to_owned());
+            }
         }
         for restriction in &spec.policy.require {
-            unmet.push(format!("{} cannot be had", restriction.name()));
+            match plan.guarantees.get(restriction) {
+                Some(Grade::Full) => {}
+                Some(Grade::Partial { gaps }) => unmet.push(format!(
+                    "{} cannot be had in full ({})",
+                    restriction.name(),
+                    gaps.join("; ")
+                )),
+                Some(Grade::Unavailable) | None => {
+                    unmet.push(format!("{} cannot be had", restriction.name()));
+                }
+            }
         }
         for mount in &spec.policy.mounts {
             match root_of(mount) {
@@ -102,9 +126,28 @@ impl Plan {
         refused(
             ErrorKind::PolicyUnmet,
             format!(
-                "{unmet}; {location} runs with your own privileges: choose a location that isolates, or ask for less"
+                "{unmet}; {location} keeps no more away than that: choose a location that isolates, or ask for less"
             ),
         )
+    }
+
+    /// What there is without any policy.
+    fn without_policy(place: &Place) -> Self {
+        let guarantees: BTreeMap<_, _> = Restriction::ALL
+            .map(|restriction| (restriction, place.grade(restriction)))
+            .into();
+        Self {
+            roots: Vec::new(),
+            reports: BTreeMap::new(),
+            network: match place.grade(Restriction::NetworkDenied) {
+                Grade::Full => Network::None,
+                Grade::Partial { .. } | Grade::Unavailable => Network::Open,
+            },
+            guarantees,
+            rlimits: Vec::new(),
+            wall_time: None,
+            concurrency: None,
+        }
     }
 
     /// What everything that runs is subject to.
@@ -185,7 +228,7 @@ fn root_of(mount: &Mount) -> Result<PathBuf, String> {
 
 #[cfg(test)]
 mod tests {
-    use sandbox_core::{Effect, Restriction, SandboxId};
+    use sandbox_core::{Effect, SandboxId};
 
     use super::*;
 
@@ -196,7 +239,7 @@ mod tests {
     }
 
     fn check(change: impl FnOnce(&mut AcquireSpec), kind: ErrorKind, says: &[&str]) {
-        let error = Plan::of("local", &spec(change)).expect_err("it cannot be had");
+        let error = Plan::of(&Place::open("local"), &spec(change)).expect_err("it cannot be had");
         assert_eq!(
             (error.kind(), error.effect()),
             (kind, Effect::None),
@@ -256,7 +299,7 @@ mod tests {
             &["read-write"],
         );
         let plan = Plan::of(
-            "local",
+            &Place::open("local"),
             &spec(|spec| {
                 spec.policy
                     .mounts
@@ -278,7 +321,7 @@ mod tests {
             LimitKind::Concurrency,
         ];
         let plan = Plan::of(
-            "local",
+            &Place::open("local"),
             &spec(|spec| {
                 for kind in limits {
                     spec.policy.limits.insert(
@@ -327,7 +370,13 @@ mod tests {
             &["options"],
         );
         for empty in ["{}", " { } ", "null"] {
-            assert!(Plan::of("local", &spec(|spec| spec.options = Some(empty.into()))).is_ok());
+            assert!(
+                Plan::of(
+                    &Place::open("local"),
+                    &spec(|spec| spec.options = Some(empty.into()))
+                )
+                .is_ok()
+            );
         }
     }
 }

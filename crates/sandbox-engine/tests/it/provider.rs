@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use sandbox_core::process::{ExecRequest, ProcessSpec};
 use sandbox_core::{
-    AcquireSpec, Capability, Closed, Ctx, Disposition, EnvChange, EnvInherit, ErrorKind, Network,
-    Probe, Provider, SandboxExt, SandboxId, SandboxPath, Strength,
+    AcquireSpec, Capability, Closed, Ctx, Disposition, EnvChange, ErrorKind, Network, Probe,
+    Provider, SandboxExt, SandboxId, SandboxPath, Strength,
 };
 use sandbox_core::{Limit, LimitKind};
-use sandbox_engine::{EngineProvider, ProviderOptions};
+use sandbox_engine::{EngineProvider, Place, ProviderOptions};
 
 use super::file::refused;
 
@@ -17,9 +17,7 @@ fn provider() -> EngineProvider {
     EngineProvider::new(ProviderOptions {
         name: "here".into(),
         version: "1".into(),
-        location: "here".into(),
-        inherit: EnvInherit::All,
-        notes: Vec::new(),
+        place: Place::open("here"),
     })
 }
 

@@ -11,8 +11,7 @@ use sandbox_core::search::{
     IncompleteCause, Lines, Pattern, PatternSyntax, Scope, Sort, WithStat,
 };
 use sandbox_core::{
-    AcquireSpec, Ctx, Effect, EnvInherit, Error, ErrorKind, Provider, Sandbox, SandboxId,
-    SandboxPath,
+    AcquireSpec, Ctx, Effect, Error, ErrorKind, Provider, Sandbox, SandboxId, SandboxPath,
 };
 use sandbox_engine::{EngineProvider, ProviderOptions};
 
@@ -27,9 +26,7 @@ impl Place {
         let provider = EngineProvider::new(ProviderOptions {
             name: "here".into(),
             version: "1".into(),
-            location: "here".into(),
-            inherit: EnvInherit::All,
-            notes: Vec::new(),
+            place: sandbox_engine::Place::open("here"),
         });
         let spec = AcquireSpec {
             root: Some(directory.path().to_str().expect("UTF-8").into()),

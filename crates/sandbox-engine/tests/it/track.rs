@@ -10,7 +10,7 @@ use sandbox_core::search::{
     Changes, Completeness, FingerprintDepth, FingerprintScope, IncompleteCause,
 };
 use sandbox_core::{
-    AcquireSpec, Ctx, EnvInherit, ErrorKind, Provider, Result, Sandbox, SandboxId, SandboxPath,
+    AcquireSpec, Ctx, ErrorKind, Provider, Result, Sandbox, SandboxId, SandboxPath,
 };
 use sandbox_engine::{EngineProvider, ProviderOptions};
 
@@ -30,9 +30,7 @@ impl Place {
         let provider = EngineProvider::new(ProviderOptions {
             name: "here".into(),
             version: "1".into(),
-            location: "here".into(),
-            inherit: EnvInherit::All,
-            notes: Vec::new(),
+            place: sandbox_engine::Place::open("here"),
         });
         let root = directory.path().canonicalize().expect("it is there");
         let mut spec = AcquireSpec::new(SandboxId::new("one").expect("valid"));

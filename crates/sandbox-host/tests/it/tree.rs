@@ -5,17 +5,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use sandbox_core::provider::AcquireSpec;
-use sandbox_core::{Ctx, EnvInherit, Provider, Sandbox, SandboxId, SandboxPath};
-use sandbox_engine::{EngineProvider, ProviderOptions};
+use sandbox_core::{Ctx, Provider, Sandbox, SandboxId, SandboxPath};
+use sandbox_engine::{EngineProvider, Place, ProviderOptions};
 use sandbox_host::tree::{self, Destination};
 
 async fn sandbox(root: &Path) -> Arc<dyn Sandbox> {
     let provider = EngineProvider::new(ProviderOptions {
         name: "engine".to_owned(),
         version: String::new(),
-        location: "engine".to_owned(),
-        inherit: EnvInherit::All,
-        notes: Vec::new(),
+        place: Place::open("engine"),
     });
     let mut spec = AcquireSpec::new(SandboxId::new("tree").expect("a plain name"));
     spec.root = Some(root.to_str().expect("a name in UTF-8").to_owned());

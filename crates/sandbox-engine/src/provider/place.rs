@@ -1,0 +1,67 @@
+//! The place that an engine is in, as whoever put the engine there says it.
+//!
+//! An engine cannot tell by itself what surrounds it: a namespace, a container, or nothing. Whoever placed
+//! it knows, and says so here; policies are then decided by what the surroundings keep away and what the
+//! guard of each process adds (`policy`).
+//!
+//! **Invariant:** a claim only ever widens what is granted by what was claimed. What is not claimed is
+//! taken for unavailable.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use sandbox_core::{EnvInherit, Grade, Restriction};
+
+/// Where an engine is, and what that means for what runs there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The location that descriptors name.
+    pub location: String,
+    /// What of this process's environment is inherited where the policy does not say.
+    pub inherit: EnvInherit,
+    /// What to know about every sandbox here, each in one sentence.
+    pub notes: Vec<String>,
+    /// What the surroundings keep away from everything in the place, the engine included, and how well.
+    /// What is missing is not kept away.
+    pub kept_away: BTreeMap<Restriction, Grade>,
+    /// Directories of the place, beside the roots, that what runs there may write to, such as a `/tmp` that
+    /// nobody outside shares; absolute. Without any, a guarded process has a temporary directory of its
+    /// sandbox.
+    pub writable: Vec<PathBuf>,
+    /// When what runs is guarded.
+    pub guard: GuardUse,
+}
+
+/// When what runs is given a guard of its own, besides what the surroundings keep away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GuardUse {
+    /// When a policy asks for something that needs it. For a place that promises no isolation.
+    ByPolicy,
+    /// Always. For a place that keeps apart what is inside: the engine itself is inside, and must not be
+    /// at the mercy of what it started.
+    Always,
+}
+
+impl Place {
+    /// A place of this name that keeps nothing away, and inherits everything.
+    #[must_use]
+    pub fn open(location: impl Into<String>) -> Self {
+        Self {
+            location: location.into(),
+            inherit: EnvInherit::All,
+            notes: Vec::new(),
+            kept_away: BTreeMap::new(),
+            writable: Vec::new(),
+            guard: GuardUse::ByPolicy,
+        }
+    }
+
+    /// How well the surroundings alone keep something away.
+    #[must_use]
+    pub fn grade(&self, restriction: Restriction) -> Grade {
+        self.kept_away
+            .get(&restriction)
+            .cloned()
+            .unwrap_or(Grade::Unavailable)
+    }
+}

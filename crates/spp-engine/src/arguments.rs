@@ -1,0 +1,200 @@
+//! The command line on which a provider says what the place is that it put the engine into.
+//!
+//! Everything here is a claim of whoever starts the engine, and shown to everybody in the place by
+//! `/proc/1/cmdline`: nothing secret belongs here.
+//!
+//! **Invariant:** an argument that makes no sense ends the start. A claim that was misspelt must not be a
+//! claim that was not made, nor the other way round.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+use sandbox_core::{EnvInherit, Grade, Restriction};
+use sandbox_engine::{GuardUse, Place};
+
+/// What `--help` says of them.
+pub(crate) const HELP: &str = "\
+Arguments, for whoever places it; each may come as `--NAME VALUE` only:
+
+--location NAME        what descriptors call the place; default: engine
+--inherit WHAT         what commands inherit of its environment where the policy
+                       does not say: all, nothing, or NAME,NAME...; default: all
+--note TEXT            what to know about the place, in one sentence; repeatable
+--kept-away WHAT       the place itself keeps this away in full: network-denied,
+                       write-contained, process-contained or secrets-hidden;
+                       repeatable
+--kept-partly WHAT=GAP the same with a gap, in one sentence; repeatable, also for
+                       one WHAT
+--writable DIRECTORY   what runs may write there, beside the roots, such as a /tmp
+                       of the place's own; absolute; repeatable
+--guard WHEN           always, or by-policy: when each command gets a guard of its
+                       own; default: by-policy";
+
+/// Reads the arguments that say what the place is. What is left is every provider's.
+pub(crate) fn place(
+    arguments: impl IntoIterator<Item = OsString>,
+) -> Result<(Place, Vec<OsString>), String> {
+    let mut place = Place::open("engine");
+    let mut rest = Vec::new();
+    let mut arguments = arguments.into_iter();
+    while let Some(argument) = arguments.next() {
+        let Some(name) = argument.to_str().filter(|name| OWN.contains(name)) else {
+            rest.push(argument);
+            continue;
+        };
+        let value = arguments
+            .next()
+            .ok_or_else(|| format!("`{name}` needs a value"))?;
+        take(&mut place, name, &value)?;
+    }
+    if place.notes.is_empty() && place.kept_away.is_empty() {
+        place
+            .notes
+            .push("what keeps this place apart is said by the provider that made it".into());
+    }
+    Ok((place, rest))
+}
+
+const OWN: [&str; 7] = [
+    "--location",
+    "--inherit",
+    "--note",
+    "--kept-away",
+    "--kept-partly",
+    "--writable",
+    "--guard",
+];
+
+fn take(place: &mut Place, name: &str, value: &OsStr) -> Result<(), String> {
+    if name == "--writable" {
+        let directory = PathBuf::from(value);
+        if !directory.is_absolute() {
+            return Err(format!(
+                "`--writable {}` is not absolute",
+                directory.display()
+            ));
+        }
+        place.writable.push(directory);
+        return Ok(());
+    }
+    let value = value
+        .to_str()
+        .filter(|value| !value.is_empty())
+        .ok_or_else(|| format!("the value of `{name}` is empty, or no UTF-8"))?;
+    match name {
+        "--location" => place.location = value.into(),
+        "--note" => place.notes.push(value.into()),
+        "--inherit" => {
+            place.inherit = match value {
+                "all" => EnvInherit::All,
+                "nothing" => EnvInherit::Nothing,
+                names => EnvInherit::Names(names.split(',').map(str::to_owned).collect()),
+            }
+        }
+        // Of two claims about one thing the weaker one holds.
+        "--kept-away" => {
+            place
+                .kept_away
+                .entry(restriction(value)?)
+                .or_insert(Grade::Full);
+        }
+        "--kept-partly" => {
+            let (what, gap) = value
+                .split_once('=')
+                .filter(|(_, gap)| !gap.is_empty())
+                .ok_or_else(|| format!("`--kept-partly {value}` names no gap"))?;
+            let what = restriction(what)?;
+            let mut gaps = match place.grade(what) {
+                Grade::Partial { gaps } => gaps,
+                Grade::Full | Grade::Unavailable => Vec::new(),
+            };
+            gaps.push(gap.into());
+            place.kept_away.insert(what, Grade::Partial { gaps });
+        }
+        _ => {
+            place.guard = match value {
+                "always" => GuardUse::Always,
+                "by-policy" => GuardUse::ByPolicy,
+                other => {
+                    return Err(format!("`--guard {other}` is neither always nor by-policy"));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn restriction(name: &str) -> Result<Restriction, String> {
+    Restriction::ALL
+        .into_iter()
+        .find(|restriction| restriction.name() == name)
+        .ok_or_else(|| format!("there is no restriction `{name}`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(arguments: &[&str]) -> Result<(Place, Vec<OsString>), String> {
+        place(arguments.iter().map(OsString::from))
+    }
+
+    #[test]
+    fn everything_that_a_place_is_can_be_said() {
+        let (place, rest) = read(&[
+            "--location",
+            "box",
+            "--inherit",
+            "PATH,LANG",
+            "--kept-away",
+            "network-denied",
+            "--kept-partly",
+            "process-contained=they are seen",
+            "--kept-partly",
+            "process-contained=and heard",
+            "--writable",
+            "/tmp",
+            "--guard",
+            "always",
+            "--kept-away",
+            "process-contained",
+            "--note",
+            "a box",
+            "--help",
+        ])
+        .expect("it makes sense");
+        let gaps = vec!["they are seen".to_owned(), "and heard".to_owned()];
+        assert_eq!(
+            place,
+            Place {
+                location: "box".into(),
+                inherit: EnvInherit::Names(vec!["PATH".into(), "LANG".into()]),
+                notes: vec!["a box".into()],
+                kept_away: [
+                    (Restriction::NetworkDenied, Grade::Full),
+                    (Restriction::ProcessContained, Grade::Partial { gaps }),
+                ]
+                .into(),
+                writable: vec!["/tmp".into()],
+                guard: GuardUse::Always,
+            }
+        );
+        assert_eq!(rest, ["--help"]);
+    }
+
+    #[test]
+    fn a_claim_that_makes_no_sense_ends_the_start() {
+        for (arguments, says) in [
+            (&["--kept-away", "network-denyed"][..], "network-denyed"),
+            (&["--kept-away"], "needs a value"),
+            (&["--kept-partly", "write-contained"], "names no gap"),
+            (&["--kept-partly", "write-contained="], "names no gap"),
+            (&["--writable", "tmp"], "not absolute"),
+            (&["--guard", "sometimes"], "neither"),
+            (&["--location", ""], "empty"),
+        ] {
+            let problem = read(arguments).expect_err("it makes no sense");
+            assert!(problem.contains(says), "{problem}");
+        }
+    }
+}
