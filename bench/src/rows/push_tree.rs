@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use sandbox_core::transfer::{Manifest, PushReceipt};
 use sandbox_core::{Ctx, SandboxPath};
-use sandbox_host::tree;
+use sandbox_host::tree::{self, Onto, Tally};
 
 use super::{Place, Result};
 use crate::harness::{Side, ours_first, quiet, time};
@@ -116,6 +116,8 @@ async fn tar(from: &Path, to: &Path) -> Result<Duration> {
 async fn push(place: &Place, from: &Path, to: &str, base: Option<Manifest>) -> Result<PushReceipt> {
     let directory = File::open(from)?;
     let to = SandboxPath::parse(to)?;
-    let (receipt, _) = tree::push(&Ctx::new(), &*place.sandbox, directory, to, base).await?;
+    let onto = base.map_or(Onto::Nothing, Onto::Known);
+    let (ctx, tally) = (Ctx::new(), Tally::new());
+    let (receipt, _) = tree::push(&ctx, &*place.sandbox, directory, to, onto, &tally).await?;
     Ok(receipt)
 }

@@ -9,13 +9,15 @@
 //!
 //! Not here: the archive itself (`sandbox_tree`).
 
+mod tally;
+
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
 use std::path::Path;
 
-use bytes::{Buf as _, Bytes};
+use bytes::Bytes;
 use futures_util::StreamExt as _;
 use sandbox_core::search::Scope;
 use sandbox_core::transfer::{
@@ -24,34 +26,53 @@ use sandbox_core::transfer::{
 use sandbox_core::{Ctx, Error, ErrorKind, Result, Sandbox, SandboxPath, Verb};
 use sandbox_tree::listing::{Listing, list};
 use sandbox_tree::pack::{Packed, Packer, Tree, unwanted};
+use sandbox_tree::pieces::{PieceReader, PieceWriter};
 use sandbox_tree::reader::{Limits, Reader};
 use sandbox_tree::unpack::Receiver;
 use sandbox_tree::unpack::place::{self, Placed};
 use sandbox_tree::walk;
 use tokio::sync::mpsc;
 
-/// Bytes that are handed on at once.
-const PIECE: usize = 64 * 1024;
+pub use tally::Tally;
+
 /// Pieces that may wait for whoever takes them.
 const WAITING: usize = 4;
 
+/// What a push meets at its destination.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Onto {
+    /// Nothing: the destination is missing or empty, and anything else is an error.
+    Nothing,
+    /// What an earlier push left there, by its receipt. Only what differs from it travels, and what is not in the
+    /// directory any more is removed there.
+    Known(Manifest),
+    /// Whatever is there, which the sandbox is asked for first. Only what differs travels. What is there and
+    /// not in the directory stays.
+    WhatIsThere,
+}
+
 /// Pushes what git would not ignore in `directory` to `destination`.
 ///
-/// - `base`: what is known to be there, from the receipt of an earlier push. Only what differs travels, and
-///   what is not in `directory` any more is removed there. `None` if there is nothing yet.
+/// - `tally`: where it is counted how far it has come
 ///
 /// Returns what the sandbox did, and what was packed: its flaws name what could not be read.
 ///
+/// With [`Onto::WhatIsThere`] it is two round trips. Nobody's change is lost between them: what is replaced has to be
+/// what the sandbox said it is. What the destination's own ignore rules hide is not asked for, and a
+/// `Conflict` if it is in the way. Of files that differ the sandbox sends the content it has, which is thrown
+/// away.
+///
 /// # Errors
 ///
-/// Those of [`Sandbox::push_tree`], and those of reading `directory`, which have no effect until
-/// the archive is whole.
+/// Those of [`Sandbox::push_tree`], with [`Onto::WhatIsThere`] those of [`Sandbox::pull_tree`], and those of reading
+/// `directory`, which have no effect until the archive is whole.
 pub async fn push(
     ctx: &Ctx,
     sandbox: &dyn Sandbox,
     directory: File,
     destination: SandboxPath,
-    base: Option<Manifest>,
+    onto: Onto,
+    tally: &Tally,
 ) -> Result<(PushReceipt, Packed)> {
     let own = ctx.clone();
     let (directory, listed) = working(Verb::PushTree, move || {
@@ -60,15 +81,30 @@ pub async fn push(
         Ok((directory, listed))
     })
     .await?;
-    let removed = base.as_ref().map_or_else(Vec::new, |base| {
-        let gone = |path: &&SandboxPath| listed.paths.binary_search(path).is_err();
-        let known = base.entries.iter().map(|entry| &entry.path);
-        known.filter(gone).cloned().collect()
-    });
+    tally.expect(listed.paths.len());
+    let here = |path: &SandboxPath| listed.paths.binary_search(path).is_ok();
+    let (base, removed) = match onto {
+        Onto::Nothing => (None, Vec::new()),
+        Onto::Known(base) => {
+            let known = base.entries.iter().map(|entry| &entry.path);
+            let removed = known.filter(|path| !here(path)).cloned().collect();
+            (Some(base), removed)
+        }
+        Onto::WhatIsThere => {
+            let directory = again(&directory)?;
+            let there = what_is_there(ctx, sandbox, directory, &listed, &destination).await?;
+            let base = there.map(|mut there| {
+                there.entries.retain(|entry| here(&entry.path));
+                there
+            });
+            (base, Vec::new())
+        }
+    };
     let (sender, mut pieces) = mpsc::channel(WAITING);
     let known = base.clone();
+    let counted = tally.clone();
     let packing = tokio::task::spawn_blocking(move || {
-        let packed = pack(directory, &listed, known.as_ref(), &sender);
+        let packed = pack(directory, &listed, known.as_ref(), &sender, &counted);
         if let Err(error) = &packed {
             let told = Error::new(error.verb(), error.kind())
                 .on(error.subject())
@@ -91,7 +127,61 @@ pub async fn push(
     Ok((receipt, joined(Verb::PushTree, packing.await)?))
 }
 
+/// What is at the destination; `None` if nothing is. The sandbox is told what is here, so that of what is the same no
+/// content travels.
+async fn what_is_there(
+    ctx: &Ctx,
+    sandbox: &dyn Sandbox,
+    directory: File,
+    listed: &Listing,
+    destination: &SandboxPath,
+) -> Result<Option<Manifest>> {
+    let (own, paths) = (ctx.clone(), listed.paths.clone());
+    let here = working(Verb::PushTree, move || {
+        let mut tree = Tree::new(directory.into(), SandboxPath::root());
+        let mut packer = Packer::new(Verb::PushTree, io::sink(), None);
+        let mut go_on = || match own.cancel().is_cancelled() {
+            true => Err(Error::refused(Verb::PushTree, ErrorKind::Cancelled)),
+            false => Ok(()),
+        };
+        for path in &paths {
+            go_on()?;
+            packer.entry(&mut tree, path, &mut go_on)?;
+        }
+        Ok(packer.finish()?.0.manifest)
+    });
+    let request = PullRequest {
+        scopes: vec![Scope::new(destination.clone())],
+        compression: Compression::None,
+        base: Some(here.await?),
+    };
+    let pulled = async {
+        let Pull {
+            mut archive,
+            receipt,
+        } = sandbox.pull_tree(ctx, request).await?;
+        let thrown_away = async { while let Some(Ok(_)) = archive.next().await {} };
+        futures_util::join!(thrown_away, receipt).1
+    };
+    match pulled.await {
+        Ok(receipt) => Ok(Some(receipt.manifest)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn again(directory: &File) -> Result<File> {
+    let again = directory.try_clone();
+    again.map_err(|error| {
+        Error::refused(Verb::PushTree, ErrorKind::Io)
+            .detail("the directory could not be opened once more")
+            .caused_by(error)
+    })
+}
+
 /// Pulls what git would not ignore in `path` to a directory of this machine.
+///
+/// - `tally`: where it is counted how far it has come
 ///
 /// Returns what the sandbox sent, and what was made of it: what was left out is named there.
 ///
@@ -104,6 +194,7 @@ pub async fn pull(
     sandbox: &dyn Sandbox,
     path: SandboxPath,
     to: Destination,
+    tally: &Tally,
 ) -> Result<(PullReceipt, Placed)> {
     let request = PullRequest {
         scopes: vec![Scope::new(path)],
@@ -115,7 +206,8 @@ pub async fn pull(
         receipt,
     } = sandbox.pull_tree(ctx, request).await?;
     let (sender, pieces) = mpsc::channel(WAITING);
-    let unpacking = tokio::task::spawn_blocking(move || to.unpack(pieces));
+    let counted = tally.clone();
+    let unpacking = tokio::task::spawn_blocking(move || to.unpack(pieces, &counted));
     let carrying = async {
         while let Some(piece) = archive.next().await {
             if sender.send(piece).await.is_err() {
@@ -158,10 +250,16 @@ impl Destination {
         }
     }
 
-    fn unpack(self, pieces: mpsc::Receiver<Result<Bytes>>) -> Result<Placed> {
-        let rest = Bytes::new();
-        let source = Pieces { pieces, rest };
-        let mut reader = Reader::open(source, Compression::None, Limits::default());
+    fn unpack(self, mut pieces: mpsc::Receiver<Result<Bytes>>, tally: &Tally) -> Result<Placed> {
+        let counted = tally.clone();
+        let source = PieceReader::new(move || {
+            let piece = pieces.blocking_recv().transpose();
+            let piece = piece.map_err(io::Error::other)?;
+            counted.carried(piece.as_ref().map_or(0, Bytes::len));
+            Ok(piece)
+        });
+        let mut reader = Reader::open(source, Compression::None, Limits::default())
+            .counting(tally.entries_counter());
         let (verb, host) = (Verb::PullTree, Receiver::Host);
         let mut go_on = || Ok(());
         match self {
@@ -194,62 +292,26 @@ fn pack(
     listed: &Listing,
     base: Option<&Manifest>,
     pieces: &mpsc::Sender<Result<Bytes>>,
+    tally: &Tally,
 ) -> Result<Packed> {
     let mut tree = Tree::new(directory.into(), SandboxPath::root());
-    let buffer = Vec::with_capacity(PIECE);
-    let mut packer = Packer::new(Verb::PushTree, Pipe { pieces, buffer }, base);
+    let out = PieceWriter::new(|piece: Bytes| {
+        let length = piece.len();
+        let sent = pieces.blocking_send(Ok(piece));
+        sent.map_err(|_| unwanted(Verb::PushTree))?;
+        tally.carried(length);
+        Ok(())
+    });
+    let mut packer = Packer::new(Verb::PushTree, out, base);
     for path in &listed.paths {
         packer.entry(&mut tree, path, &mut || Ok(()))?;
+        tally.done();
     }
     if let Some(path) = &listed.unreadable {
         packer.unreadable(path);
     }
-    let (packed, mut pipe) = packer.finish()?;
-    pipe.flush()
+    let (packed, mut out) = packer.finish()?;
+    out.flush()
         .map_err(|error| Error::refused(Verb::PushTree, ErrorKind::Cancelled).caused_by(error))?;
     Ok(packed)
-}
-
-/// A writer whose bytes come out of a channel.
-struct Pipe<'a> {
-    pieces: &'a mpsc::Sender<Result<Bytes>>,
-    buffer: Vec<u8>,
-}
-
-impl Write for Pipe<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let room = (PIECE - self.buffer.len()).min(bytes.len());
-        self.buffer.extend_from_slice(&bytes[..room]);
-        if self.buffer.len() == PIECE {
-            self.flush()?;
-        }
-        Ok(room)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        let piece = std::mem::replace(&mut self.buffer, Vec::with_capacity(PIECE));
-        self.pieces
-            .blocking_send(Ok(piece.into()))
-            .map_err(|_| unwanted(Verb::PushTree))
-    }
-}
-
-/// What comes out of a channel, as a reader.
-struct Pieces {
-    pieces: mpsc::Receiver<Result<Bytes>>,
-    rest: Bytes,
-}
-
-impl Read for Pieces {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        while self.rest.is_empty() {
-            match self.pieces.blocking_recv() {
-                None => return Ok(0),
-                Some(piece) => self.rest = piece.map_err(io::Error::other)?,
-            }
-        }
-        let read = buffer.len().min(self.rest.len());
-        self.rest.copy_to_slice(&mut buffer[..read]);
-        Ok(read)
-    }
 }

@@ -11,6 +11,7 @@
 pub mod errno;
 pub mod listing;
 pub mod pack;
+pub mod pieces;
 pub mod reader;
 pub mod unpack;
 pub mod walk;

@@ -29,6 +29,8 @@ mod header;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
 use std::io::{self, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use flate2::read::MultiGzDecoder;
 use sandbox_core::SandboxPath;
@@ -116,6 +118,7 @@ pub struct Reader<R> {
     left: u64,
     padding: u64,
     seen: HashMap<Box<[u8]>, Seen>,
+    returned: Arc<AtomicU64>,
 }
 
 impl<R> std::fmt::Debug for Reader<R> {
@@ -154,7 +157,15 @@ impl<R: Read> Reader<R> {
             left: 0,
             padding: 0,
             seen: HashMap::new(),
+            returned: Arc::default(),
         }
+    }
+
+    /// Counts the entries it returns in `count`, for whoever watches from elsewhere.
+    #[must_use]
+    pub fn counting(mut self, count: Arc<AtomicU64>) -> Self {
+        self.returned = count;
+        self
     }
 
     /// The next entry; `None` once the archive has come to its end and nothing follows it. What was
@@ -216,6 +227,7 @@ impl<R: Read> Reader<R> {
                 Some(modified) => modified,
                 None => (header.modified().map_err(&refuse)?, 0),
             };
+            self.returned.fetch_add(1, Ordering::Relaxed);
             return Ok(Some(Entry {
                 path,
                 kind,

@@ -100,13 +100,16 @@ Examples:
     Write(Write),
     /// Put a directory of this machine there, without what git ignores.
     ///
-    /// All of it or nothing: what is there is not touched, so PATH must be missing or empty.
+    /// All of it or nothing: what is there is not touched, so PATH must be missing or empty. With
+    /// --update it need not be: what differs is replaced, what is missing is added, and what only
+    /// PATH has stays.
     #[command(after_help = "\
 Permission bits, times and links are kept; set-id bits and owners are not.
 Exit status: 0; 1 if it failed, or if something could not be read.
 
 Examples:
   spp push . build
+  spp push --update . build
   spp push --location box ~/project .")]
     Push(Push),
     /// Get a directory from there, without what git ignores.
@@ -212,6 +215,9 @@ pub(crate) struct Write {
 
 #[derive(Debug, Args)]
 pub(crate) struct Push {
+    /// Onto what is there already: send what differs, and remove nothing.
+    #[arg(long)]
+    pub(crate) update: bool,
     /// The directory on this machine.
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,

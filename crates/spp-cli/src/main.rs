@@ -12,7 +12,7 @@
 //! | `args` | the command line and its help |
 //! | `session` | a location, open for one command |
 //! | `run`, `shell`, `read`, `write`, `push`, `pull`, `search`, `doctor` | the commands |
-//! | `output`, `input`, `signals`, `terminal` | what comes from and goes to the caller |
+//! | `output`, `input`, `progress`, `signals`, `terminal` | what comes from and goes to the caller |
 //! | `report` | outcomes as JSON, and as exit statuses |
 //! | `failure` | how a failure is told |
 
@@ -21,6 +21,7 @@ mod doctor;
 mod failure;
 mod input;
 mod output;
+mod progress;
 mod pull;
 mod push;
 mod read;

@@ -5,13 +5,14 @@
 
 use sandbox_core::transfer::{FlawCause, PullReceipt};
 use sandbox_core::{Ctx, Sandbox};
-use sandbox_host::tree::{self, Destination};
+use sandbox_host::tree::{self, Destination, Tally};
 use sandbox_tree::unpack::Omission;
 use sandbox_tree::unpack::place::Placed;
 use serde_json::json;
 
 use crate::args::{Global, Pull};
 use crate::failure::{Failure, Result, note};
+use crate::progress::Line;
 use crate::push::why;
 use crate::session::once;
 use crate::signals::Signals;
@@ -22,10 +23,14 @@ pub(crate) async fn pull(global: &Global, args: &Pull) -> Result<u8> {
     let to = Destination::open(&args.directory)
         .map_err(|error| Failure::io(format_args!("open {}", args.directory.display()), error))?;
     let mut signals = Signals::listen()?;
+    let tally = Tally::new();
+    let line = Line::show(global, "pulling", &tally);
     let verb = async |sandbox: &dyn Sandbox, ctx: &Ctx| {
-        tree::pull(ctx, sandbox, args.path.clone(), to).await
+        tree::pull(ctx, sandbox, args.path.clone(), to, &tally).await
     };
-    let (receipt, placed) = match once(global, &mut signals, verb).await? {
+    let done = once(global, &mut signals, verb).await;
+    drop(line);
+    let (receipt, placed) = match done? {
         Ok(done) => done,
         Err(arrived) => return Ok(arrived.code()),
     };
@@ -47,11 +52,11 @@ pub(crate) async fn pull(global: &Global, args: &Pull) -> Result<u8> {
         report::line(&describe(args, &receipt, &placed))
     } else {
         format!(
-            "pulled {} to {}: {} entries, {} bytes\n",
+            "pulled {} to {}: {}, {}\n",
             args.path,
             args.directory.display(),
-            placed.unpacked.entries.len(),
-            placed.unpacked.bytes
+            report::entries(placed.unpacked.entries.len() as u64),
+            report::byte_count(placed.unpacked.bytes)
         )
     };
     output::print(text, &mut signals, code).await

@@ -3,13 +3,14 @@
 use std::fs::File;
 
 use sandbox_core::transfer::{FlawCause, PushReceipt};
-use sandbox_core::{Ctx, Sandbox};
-use sandbox_host::tree;
+use sandbox_core::{Ctx, Error, ErrorKind, Sandbox};
+use sandbox_host::tree::{self, Onto, Tally};
 use sandbox_tree::pack::Packed;
 use serde_json::json;
 
 use crate::args::{Global, Push};
 use crate::failure::{Failure, Result, note};
+use crate::progress::Line;
 use crate::session::once;
 use crate::signals::Signals;
 use crate::{output, report};
@@ -19,11 +20,21 @@ pub(crate) async fn push(global: &Global, args: &Push) -> Result<u8> {
     let directory = File::open(&args.directory)
         .map_err(|error| Failure::io(format_args!("open {}", args.directory.display()), error))?;
     let mut signals = Signals::listen()?;
+    let tally = Tally::new();
+    let line = Line::show(global, "pushing", &tally);
     let verb = async |sandbox: &dyn Sandbox, ctx: &Ctx| {
         let destination = args.destination.clone();
-        tree::push(ctx, sandbox, directory, destination, None).await
+        let onto = if args.update {
+            Onto::WhatIsThere
+        } else {
+            Onto::Nothing
+        };
+        let pushed = tree::push(ctx, sandbox, directory, destination, onto, &tally).await;
+        pushed.map_err(advised)
     };
-    let (receipt, packed) = match once(global, &mut signals, verb).await? {
+    let done = once(global, &mut signals, verb).await;
+    drop(line);
+    let (receipt, packed) = match done? {
         Ok(done) => done,
         Err(arrived) => return Ok(arrived.code()),
     };
@@ -38,14 +49,25 @@ pub(crate) async fn push(global: &Global, args: &Push) -> Result<u8> {
         report::line(&describe(args, &receipt, &packed))
     } else {
         format!(
-            "pushed {} to {}: {} entries, {} bytes\n",
+            "pushed {} to {}: {}, {}\n",
             args.directory.display(),
             args.destination,
-            receipt.applied,
-            receipt.bytes
+            report::entries(receipt.applied),
+            report::byte_count(receipt.bytes)
         )
     };
     output::print(text, &mut signals, code).await
+}
+
+/// Says which flag helps.
+fn advised(error: Error) -> Error {
+    if error.kind() != ErrorKind::NotEmpty {
+        return error;
+    }
+    let detail = error.detail_text().to_owned();
+    error.detail(format_args!(
+        "{detail}; or add --update, which replaces what differs and removes nothing"
+    ))
 }
 
 /// What is the matter with an entry, for people.

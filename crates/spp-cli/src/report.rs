@@ -122,6 +122,16 @@ pub(crate) fn path(path: &SandboxPath) -> Value {
     }
 }
 
+/// A number of entries in words.
+pub(crate) fn entries(count: u64) -> String {
+    format!("{count} {}", if count == 1 { "entry" } else { "entries" })
+}
+
+/// A number of bytes in words.
+pub(crate) fn byte_count(count: u64) -> String {
+    format!("{count} {}", if count == 1 { "byte" } else { "bytes" })
+}
+
 fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -195,7 +195,7 @@ doubles! {
     push_tree(honest, ctx, request) { then(&honest, &ctx, request, "empty", "chmod 700 empty").await }
 
     a_push_onto_entries_is_refused: "a push onto entries is none"
-    push_tree(honest, ctx, request) { forgiving(&honest, &ctx, request, "entries are there already").await }
+    push_tree(honest, ctx, request) { forgiving(&honest, &ctx, request, "there already").await }
 
     a_push_onto_a_file_is_refused: "a push onto a file is none"
     push_tree(honest, ctx, request) {

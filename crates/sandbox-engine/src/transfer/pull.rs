@@ -14,7 +14,7 @@ use sandbox_tree::listing::list;
 use sandbox_tree::pack::{Packed, Packer, Tree, gone};
 use sandbox_tree::walk::Place;
 
-use super::bridge::Sink;
+use super::bridge::sink;
 use super::{Trees, Wanted};
 use crate::file::call::{self, Interrupt};
 
@@ -30,11 +30,10 @@ impl Trees {
         call::check(ctx, VERB)?;
         let trees = self.clone();
         let (wanted, waiting) = Wanted::new(VERB, ctx);
-        let (sink, archive) = Sink::new(wanted.clone());
+        let (sink, archive, end) = sink(wanted.clone());
         let own = ctx.clone();
         let work = tokio::spawn(async move {
             call::blocking(&own, VERB, Interrupt::Await, move |ctx| {
-                let end = sink.end();
                 let packed = trees.pull_now(&ctx, &wanted, &request, sink);
                 packed.inspect_err(|error| end.fail(error))
             })
@@ -59,7 +58,7 @@ impl Trees {
         ctx: &Ctx,
         wanted: &Wanted,
         request: &PullRequest,
-        sink: Sink,
+        sink: impl Write,
     ) -> Result<PullReceipt> {
         let top = common_directory(&request.scopes)?;
         let mut trees = Vec::new();

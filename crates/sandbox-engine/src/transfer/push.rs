@@ -9,7 +9,7 @@ use sandbox_tree::reader::{Limits, Reader};
 use sandbox_tree::unpack::Receiver;
 use sandbox_tree::unpack::place::{self, Delta};
 
-use super::bridge::Source;
+use super::bridge::source;
 use super::{Trees, Wanted};
 use crate::file::call::{self, Interrupt};
 use crate::root::Destination;
@@ -32,7 +32,7 @@ impl Trees {
             base,
             removed,
         } = request;
-        let source = Source::new(archive, wanted.clone());
+        let source = source(archive, wanted.clone());
         // What is done is said even if it is cancelled: nothing, or all of it.
         call::blocking(ctx, VERB, Interrupt::Await, move |_| {
             if base.is_none() && !removed.is_empty() {

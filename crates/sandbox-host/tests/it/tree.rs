@@ -7,7 +7,7 @@ use std::sync::Arc;
 use sandbox_core::provider::AcquireSpec;
 use sandbox_core::{Ctx, Provider, Sandbox, SandboxId, SandboxPath};
 use sandbox_engine::{EngineProvider, Place, ProviderOptions};
-use sandbox_host::tree::{self, Destination};
+use sandbox_host::tree::{self, Destination, Onto, Tally};
 
 async fn sandbox(root: &Path) -> Arc<dyn Sandbox> {
     let provider = EngineProvider::new(ProviderOptions {
@@ -38,15 +38,22 @@ async fn a_second_push_sends_what_differs_and_removes_what_is_gone() {
     fs::write(from.join("gone"), "gone").expect("written");
     let sandbox = sandbox(&root).await;
     let to = SandboxPath::parse("there").expect("a path");
-    let ctx = Ctx::new();
-    let (first, _) = tree::push(&ctx, &*sandbox, open(&from), to.clone(), None)
-        .await
-        .expect("pushed");
+    let (ctx, tally) = (Ctx::new(), Tally::new());
+    let (first, _) = tree::push(
+        &ctx,
+        &*sandbox,
+        open(&from),
+        to.clone(),
+        Onto::Nothing,
+        &tally,
+    )
+    .await
+    .expect("pushed");
 
     fs::write(from.join("changed"), "newer").expect("written");
     fs::remove_file(from.join("gone")).expect("removed");
-    let base = Some(first.manifest);
-    let (second, packed) = tree::push(&ctx, &*sandbox, open(&from), to, base)
+    let base = Onto::Known(first.manifest);
+    let (second, packed) = tree::push(&ctx, &*sandbox, open(&from), to, base, &tally)
         .await
         .expect("pushed again");
     assert_eq!((packed.entries, packed.bytes), (1, 5), "what travelled");
@@ -65,10 +72,11 @@ async fn a_pull_makes_the_directory_or_leaves_nothing() {
     fs::write(root.join("tree/file"), "content").expect("written");
     let sandbox = sandbox(&root).await;
     let back = scratch.path().join("back");
+    let tally = Tally::new();
     let pull = async |path: &str| {
         let to = Destination::open(&back).expect("its parent is there");
         let path = SandboxPath::parse(path).expect("a path");
-        tree::pull(&Ctx::new(), &*sandbox, path, to).await
+        tree::pull(&Ctx::new(), &*sandbox, path, to, &tally).await
     };
     pull("missing").await.expect_err("there is no such tree");
     assert!(!back.exists());
@@ -76,4 +84,6 @@ async fn a_pull_makes_the_directory_or_leaves_nothing() {
     assert_eq!(fs::read(back.join("file")).expect("read"), b"content");
     let entries = fs::read_dir(scratch.path()).expect("read").count();
     assert_eq!(entries, 2, "something was left beside it");
+    assert_eq!(tally.entries(), 1);
+    assert!(tally.bytes() > 0, "what came was not counted");
 }

@@ -78,7 +78,7 @@ impl<'a> Job<'a> {
         Error::refused(self.verb, ErrorKind::Conflict)
             .on(path)
             .detail(format_args!(
-                "{what}; nothing was changed: look at what is there and send a new base"
+                "{what}; nothing was changed: look at what is there, and begin from that"
             ))
     }
 

@@ -242,7 +242,12 @@ fn refuse_entries(verb: Verb, dir: BorrowedFd<'_>) -> Result<()> {
     }
     Err(
         Error::refused(verb, ErrorKind::NotEmpty).detail(format_args!(
-            "{there} entries are there already; send a base that says what they are, choose a new directory, or remove it first"
+            "{there} {} there already; choose a new directory, or empty this one",
+            if there == 1 {
+                "entry is"
+            } else {
+                "entries are"
+            }
         )),
     )
 }

@@ -318,12 +318,12 @@ fn cases() -> Vec<Case> {
         case(
             "T41 link to a directory that was there before",
             of([file("pre/x", "x")]),
-            Refused("entries are there already"),
+            Refused("there already"),
         ),
         case(
             "T42 link to a file that was there before",
             of([file("prefile", "x")]),
-            Refused("entries are there already"),
+            Refused("there already"),
         ),
         case("T43 no name", of([file("", "x")]), Refused("no name")),
         case(

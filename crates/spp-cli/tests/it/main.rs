@@ -9,4 +9,5 @@ mod run;
 mod search;
 mod shell;
 mod support;
+mod terminal;
 mod trees;
