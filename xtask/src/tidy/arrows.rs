@@ -15,17 +15,19 @@ const LINK: &str = "spp-link";
 const CLIENT: &str = "spp-client";
 const SERVER: &str = "spp-server";
 const ENGINE: &str = "sandbox-engine";
+const GUARD: &str = "sandbox-guard";
 const TREE: &str = "sandbox-tree";
 const HOST: &str = "sandbox-host";
 const CONFORMANCE: &str = "sandbox-conformance";
 
 /// A crate, and those of ours that it may depend on.
-const ARROWS: [(&str, &[&str]); 15] = [
+const ARROWS: [(&str, &[&str]); 16] = [
     (CORE, &[]),
     ("xtask", &[]),
     (PROTOCOL, &[CORE]),
+    (GUARD, &[]),
     (TREE, &[CORE]),
-    (ENGINE, &[CORE, TREE]),
+    (ENGINE, &[CORE, GUARD, TREE]),
     (LINK, &[CORE, PROTOCOL]),
     (CLIENT, &[CORE, PROTOCOL, LINK]),
     (SERVER, &[CORE, PROTOCOL, LINK]),

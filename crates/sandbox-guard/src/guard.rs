@@ -1,0 +1,71 @@
+//! A guard that is ready to be put on.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use seccompiler::BpfProgram;
+
+use crate::domain::Domain;
+use crate::error::GuardError;
+use crate::filter;
+use crate::spec::GuardSpec;
+use crate::sys;
+
+/// A guard that is ready to be put on, by any number of processes. See the [crate](crate).
+#[derive(Debug)]
+pub struct Guard {
+    programs: Vec<BpfProgram>,
+    domain: Domain,
+}
+
+impl Guard {
+    /// Prepares what is asked for.
+    ///
+    /// - `writable`: directories beneath which writing is possible, where the guard contains writes
+    ///
+    /// # Errors
+    ///
+    /// | error | when |
+    /// | --- | --- |
+    /// | [`GuardError::TooManyRules`] | more than [`MOST_RULES`](crate::MOST_RULES) directories are writable |
+    /// | [`GuardError::NoLandlock`] | the kernel does not have it |
+    /// | [`GuardError::Processor`], [`GuardError::Filter`], [`GuardError::Domain`] | it cannot be described to this kernel |
+    ///
+    /// Sources: seccomp(2), landlock(7).
+    pub fn prepare(spec: GuardSpec, writable: &[BorrowedFd<'_>]) -> Result<Self, GuardError> {
+        Ok(Guard {
+            programs: filter::programs(&spec)?,
+            domain: Domain::new(spec.writes, writable)?,
+        })
+    }
+
+    /// Puts this thread, and all it starts, under the filters, for good, and gives up gaining privileges
+    /// by what it executes. May be called after a fork of a process with threads.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's reason. Some of them may be on.
+    pub fn install_filters(&self) -> Result<(), i32> {
+        rustix::thread::set_no_new_privs(true).map_err(rustix::io::Errno::raw_os_error)?;
+        self.programs
+            .iter()
+            .try_for_each(|program| sys::install(program))
+    }
+
+    /// What processes are in that are guarded. They enter with [`Domain::enter`].
+    #[must_use]
+    pub fn domain(&self) -> &Domain {
+        &self.domain
+    }
+
+    /// Puts all of it on at once: for a process that is guarded and starts no guarded ones.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's reason. Some of it may be on.
+    pub fn put_on(&self) -> io::Result<()> {
+        self.install_filters()
+            .and_then(|()| Domain::enter(self.domain.as_fd()))
+            .map_err(io::Error::from_raw_os_error)
+    }
+}

@@ -1,0 +1,112 @@
+//! Other processes, and the proof that is made by trying.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::process::{Child, Stdio};
+
+use rustix::process::{Pid, Signal};
+use sandbox_guard::{Guard, GuardError, Landlock, MOST_RULES, Proof};
+
+use crate::support::{ALL, Ground, LEAST, become_ordinary, guarded, held};
+
+/// A process that runs until it is dropped.
+struct Sleeper(Child);
+
+impl Sleeper {
+    fn new() -> Self {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "a process that nobody here watches over"
+        )]
+        let child = std::process::Command::new("sleep")
+            .arg("1000")
+            .stdin(Stdio::null())
+            .spawn()
+            .expect("there is a sleep");
+        Sleeper(child)
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.0)
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn processes_outside_can_be_signalled_without_a_guard_and_not_with_one() {
+    let outside = guarded(None, Sleeper::new);
+    let ground = Ground::new();
+    let guard = ground.guard(LEAST);
+    let signal = || rustix::process::test_kill_process(outside.pid());
+    assert_eq!(guarded(None, signal), Ok(()));
+    assert_eq!(guarded(Some(&guard), signal), Err(rustix::io::Errno::PERM));
+    let all = guarded(Some(&guard), || {
+        rustix::process::kill_process(outside.pid(), Signal::KILL)
+    });
+    assert_eq!(all, Err(rustix::io::Errno::PERM));
+    guarded(None, signal).expect("it still runs");
+}
+
+#[test]
+fn a_guarded_process_signals_what_it_started() {
+    let ground = Ground::new();
+    let guard = ground.guard(ALL);
+    guarded(Some(&guard), || {
+        let child = Sleeper::new();
+        rustix::process::kill_process(child.pid(), Signal::TERM).expect("it is its own");
+    });
+}
+
+#[test]
+fn the_proof_says_what_was_kept_away_and_what_was_not() {
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            become_ordinary();
+            let ground = Ground::new();
+            let everything = Proof {
+                calls: true,
+                network: true,
+                writes: true,
+                signals: Landlock::of_kernel().scopes_signals(),
+                tracing: true,
+            };
+            assert_eq!(ground.guard(ALL).prove().expect("tried"), everything);
+            let least = Proof {
+                network: false,
+                writes: false,
+                ..everything
+            };
+            assert_eq!(ground.guard(LEAST).prove().expect("tried"), least);
+        });
+    });
+}
+
+#[test]
+fn a_trial_leaves_no_process_and_changes_nothing_here() {
+    let ground = Ground::new();
+    let before = children();
+    ground.guard(ALL).prove().expect("tried");
+    assert_eq!(children(), before);
+    std::fs::write(ground.outside.join("file"), "still writable").expect("nothing is kept from us");
+}
+
+fn children() -> Vec<u8> {
+    let of_thread = "/proc/thread-self/children";
+    std::fs::read(of_thread).unwrap_or_default()
+}
+
+#[test]
+fn too_many_directories_are_refused() {
+    let ground = Ground::new();
+    let directory = held(&ground.inside);
+    let most: Vec<BorrowedFd<'_>> = vec![directory.as_fd(); MOST_RULES];
+    Guard::prepare(ALL, &most).expect("as many as there may be");
+    let more: Vec<BorrowedFd<'_>> = vec![directory.as_fd(); MOST_RULES + 1];
+    let error = Guard::prepare(ALL, &more).expect_err("one too many");
+    assert!(matches!(error, GuardError::TooManyRules(257)), "{error}");
+}
