@@ -131,7 +131,7 @@ struct Prerequisite {
     install: &'static str,
 }
 
-const PREREQUISITES: [Prerequisite; 7] = [
+const PREREQUISITES: [Prerequisite; 8] = [
     Prerequisite {
         probe: &["cargo", "fmt", "--version"],
         purpose: "the sources' format",
@@ -167,6 +167,12 @@ const PREREQUISITES: [Prerequisite; 7] = [
         probe: &["setpriv", "--version"],
         purpose: "tests as an ordinary user, when started by root",
         install: "apt-get install util-linux",
+    },
+    #[cfg(target_os = "linux")]
+    Prerequisite {
+        probe: &["bwrap", "--version"],
+        purpose: "the location bubblewrap, whose tests are never skipped",
+        install: "apt-get install bubblewrap",
     },
 ];
 

@@ -135,7 +135,13 @@ mod tests {
     use super::*;
 
     /// A new executable lands on everybody's PATH only when somebody decided so here.
-    const SHIPPED: [&str; 4] = ["spp", "spp-conformance", "spp-engine", "spp-provider-local"];
+    const SHIPPED: [&str; 5] = [
+        "spp",
+        "spp-conformance",
+        "spp-engine",
+        "spp-provider-bubblewrap",
+        "spp-provider-local",
+    ];
 
     #[test]
     fn only_executables_that_were_meant_for_it_are_given_to_people() {

@@ -144,6 +144,7 @@ pub struct OnThisMachine {
     provider: Arc<dyn Provider>,
     options: Option<String>,
     within: Option<PathBuf>,
+    owner: Option<u32>,
     keep: std::sync::Mutex<BTreeMap<SandboxId, tempfile::TempDir>>,
 }
 
@@ -155,6 +156,7 @@ impl OnThisMachine {
             provider,
             options: None,
             within: None,
+            owner: None,
             keep: std::sync::Mutex::default(),
         }
     }
@@ -173,6 +175,14 @@ impl OnThisMachine {
         self
     }
 
+    /// The same, with everything in its directories owned by this user and group, for a provider that runs as
+    /// another user. What lies outside is theirs too: what keeps it must not be its owner.
+    #[must_use]
+    pub fn owned_by(mut self, user: u32) -> Self {
+        self.owner = Some(user);
+        self
+    }
+
     fn prepare(&self, id: &SandboxId) -> std::io::Result<Outside> {
         let mut base = tempfile::Builder::new();
         base.prefix("conformance-");
@@ -185,8 +195,20 @@ impl OnThisMachine {
         let (workspace, directory) = (real.join("workspace"), real.join("outside"));
         std::fs::create_dir(&workspace)?;
         std::fs::create_dir(&directory)?;
+        let outside = Outside::prepare(workspace, directory)?;
+        if self.owner.is_some() {
+            let all = [
+                &real,
+                outside.workspace(),
+                outside.directory(),
+                &outside.directory().join(CANARY),
+            ];
+            for path in all {
+                std::os::unix::fs::chown(path, self.owner, self.owner)?;
+            }
+        }
         self.lock().insert(id.clone(), base);
-        Outside::prepare(workspace, directory)
+        Ok(outside)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<SandboxId, tempfile::TempDir>> {

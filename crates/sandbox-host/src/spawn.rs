@@ -4,7 +4,7 @@
 //! which then decides; three pipes and no other file descriptor of the host; and an environment
 //! that was cleared to [`INHERITED`] plus what its configuration says.
 //!
-//! The built-in `local` is the exception: it gets the caller's whole environment. It promises your
+//! The location `local`, as it comes with the program, is the exception: it gets the caller's whole environment. It promises your
 //! tree with your privileges, so what it runs could read the same variables from the caller's
 //! process anyway, and a build expects the toolchain's variables that it has in your shell.
 
@@ -65,7 +65,7 @@ impl Launch {
         let caller: Vec<_> = caller.into_iter().collect();
         let mut env: Vec<_> = caller
             .iter()
-            .filter(|(name, _)| provider.is_built_in() || is_inherited(name))
+            .filter(|(name, _)| provider.is_own_place() || is_inherited(name))
             .filter(|(name, _)| name != COOKIE && name != COOKIE_PID)
             .cloned()
             .collect();
@@ -243,5 +243,11 @@ mod tests {
         let mut provider = configured();
         provider.name = "local".into();
         assert_eq!(names(&provider, &[("SECRET", "b")]), ["SPP_HOST=1"]);
+    }
+
+    #[test]
+    fn of_what_comes_with_the_program_only_local_is_the_callers_own_place() {
+        assert!(ProviderConfig::unconfigured("local").is_own_place());
+        assert!(!ProviderConfig::unconfigured("bubblewrap").is_own_place());
     }
 }

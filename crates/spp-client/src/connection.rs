@@ -96,6 +96,12 @@ impl Connection {
         &self.instance
     }
 
+    /// Whether the connection has ended.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.shared.end().is_some()
+    }
+
     /// Resolves when the connection has ended, with the reason.
     pub async fn closed(&self) -> ConnectionEnd {
         self.shared.ended().await.clone()
@@ -107,6 +113,11 @@ impl Connection {
     /// - `reason`: one sentence without a final stop, such as how the process ended and its last words.
     pub fn abort(&self, reason: impl Into<String>) {
         self.shared.finish(ConnectionEnd::disconnected(reason));
+    }
+
+    /// As [`abort`](Self::abort), for an engine: what was behind it is gone with it, so calls fail with `Lost`.
+    pub fn lose(&self, reason: impl Into<String>) {
+        self.shared.finish(ConnectionEnd::lost(reason));
     }
 
     /// Asks the peer to end its work and, if asked to destroy, its sandboxes. The connection stays

@@ -9,6 +9,7 @@
 //! | --- | --- |
 //! | [`connection`] | opening, ending, liveness |
 //! | [`options`] | how to open, how it ended, what was counted |
+//! | [`place`] | placing an engine, for providers that do |
 //! | `guard`, `transport`, `shared` | lines: which count, and what they do |
 //! | `pending`, `call` | calls under way, and one call from start to end |
 //! | `provider`, `sandbox`, `run`, `life` | the port's traits on top |
@@ -19,11 +20,12 @@
 //! never guessed: a call that failed without an answer has no effect only if the peer cannot have
 //! seen it, or if it changes nothing. Nothing is ever retried here.
 //!
-//! Not here: processes. Whoever starts a provider watches it, and says so with
+//! Not here: the processes of providers. Whoever starts one watches it, and says so with
 //! [`Connection::abort`] when it is gone.
 
 pub mod connection;
 pub mod options;
+pub mod place;
 
 mod call;
 mod fit;

@@ -33,12 +33,7 @@ impl Provider for Connection {
     }
 
     async fn acquire(&self, ctx: &Ctx, spec: &AcquireSpec) -> Result<Arc<dyn Sandbox>> {
-        let plan = Plan::new(Verb::Acquire);
-        let answer = call(&self.shared, ctx, plan, |meta| {
-            AcquireParams::encode(spec, meta)
-        });
-        let descriptor = answer.await?.decode(Verb::Acquire)?;
-        self.handle(Verb::Acquire, &spec.id, descriptor)
+        self.acquire_as(ctx, spec, |descriptor| descriptor).await
     }
 
     async fn attach(&self, ctx: &Ctx, state: &SandboxState) -> Result<Arc<dyn Sandbox>> {
@@ -97,6 +92,29 @@ impl Provider for Connection {
 }
 
 impl Connection {
+    /// [`acquire`](Provider::acquire), for a provider that knows more about the place than the engine it has
+    /// placed there.
+    ///
+    /// - `describe`: makes the descriptor of the sandbox from what the peer said. Its id and generation have to
+    ///   stay.
+    ///
+    /// # Errors
+    ///
+    /// As `acquire`.
+    pub async fn acquire_as(
+        &self,
+        ctx: &Ctx,
+        spec: &AcquireSpec,
+        describe: impl FnOnce(Descriptor) -> Descriptor + Send,
+    ) -> Result<Arc<dyn Sandbox>> {
+        let plan = Plan::new(Verb::Acquire);
+        let answer = call(&self.shared, ctx, plan, |meta| {
+            AcquireParams::encode(spec, meta)
+        });
+        let descriptor = answer.await?.decode(Verb::Acquire)?;
+        self.handle(Verb::Acquire, &spec.id, describe(descriptor))
+    }
+
     fn handle(
         &self,
         verb: Verb,

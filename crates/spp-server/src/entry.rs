@@ -136,9 +136,13 @@ async fn serve_stdio(main: ProviderMain) -> Result<(Result<Ended, ServeError>, F
         ..ServeOptions::default()
     };
     tokio::spawn(watch_host(options.stop.clone()));
-    let terminate = signal(SignalKind::terminate())
-        .map_err(|error| format!("failed to listen for SIGTERM: {error}"))?;
-    tokio::spawn(watch_signal(terminate, options.stop.clone()));
+    // The first process of a place is spared by the kernel every signal from inside that it has no handler for. With
+    // one, whatever runs there could end it.
+    if !rustix::process::getpid().is_init() {
+        let terminate = signal(SignalKind::terminate())
+            .map_err(|error| format!("failed to listen for SIGTERM: {error}"))?;
+        tokio::spawn(watch_signal(terminate, options.stop.clone()));
+    }
     // As a task, because waking the future that a thread blocks on costs a system call each time,
     // even from that thread itself: three of them in every call that runs something.
     let served = tokio::spawn(async move { serve(provider, reader, writer, options).await });

@@ -1,6 +1,7 @@
 //! The suite on what this workspace offers, and the proof that the suite can fail.
 
 mod acts;
+mod bubblewrap;
 mod chaos;
 mod command;
 mod counting;

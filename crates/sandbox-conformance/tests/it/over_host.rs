@@ -1,9 +1,10 @@
 //! A provider's executable, started and spoken to as the host does, for the suite to run on.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use sandbox_conformance::{Failure, Harness, OnThisMachine, Place};
-use sandbox_core::Ctx;
+use sandbox_core::{Ctx, Provider};
 use sandbox_host::config::{Config, Sources, UserFile};
 use sandbox_host::{Host, SearchPath};
 
@@ -11,6 +12,8 @@ use sandbox_host::{Host, SearchPath};
 struct OverHost {
     _host: Host,
     sandboxes: OnThisMachine,
+    /// What the provider is started from.
+    _scratch: Option<tempfile::TempDir>,
 }
 
 #[async_trait::async_trait]
@@ -30,6 +33,28 @@ pub(crate) async fn provider(
     user_file: UserFile,
     search: SearchPath,
 ) -> Result<Box<dyn Harness>, Failure> {
+    start(location, user_file, search, OnThisMachine::new, None).await
+}
+
+/// The same for a provider that runs as another user, who owns its workspaces.
+pub(crate) async fn owned(
+    location: &str,
+    user_file: UserFile,
+    search: SearchPath,
+    user: u32,
+    scratch: tempfile::TempDir,
+) -> Result<Box<dyn Harness>, Failure> {
+    let sandboxes = |provider| OnThisMachine::new(provider).owned_by(user);
+    start(location, user_file, search, sandboxes, Some(scratch)).await
+}
+
+async fn start(
+    location: &str,
+    user_file: UserFile,
+    search: SearchPath,
+    sandboxes: impl FnOnce(Arc<dyn Provider>) -> OnThisMachine,
+    scratch: Option<tempfile::TempDir>,
+) -> Result<Box<dyn Harness>, Failure> {
     let sources = Sources {
         location: Some(location.to_owned()),
         location_variable: None,
@@ -45,6 +70,7 @@ pub(crate) async fn provider(
         .map_err(Failure::new)?;
     Ok(Box::new(OverHost {
         _host: host,
-        sandboxes: OnThisMachine::new(provider),
+        sandboxes: sandboxes(provider),
+        _scratch: scratch,
     }))
 }

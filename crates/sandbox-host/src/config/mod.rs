@@ -44,7 +44,7 @@ pub const PROJECT_FILE: &str = ".spp.toml";
 /// The location when nobody names one.
 pub const DEFAULT_LOCATION: &str = "local";
 /// Locations that need no configuration.
-pub const BUILT_IN: &[&str] = &["local"];
+pub const BUILT_IN: &[&str] = &["bubblewrap", "local"];
 
 type Result<T, E = ConfigError> = std::result::Result<T, E>;
 

@@ -8,7 +8,7 @@ use super::document::{Section, list};
 use super::error::ConfigError;
 use super::policy::variable;
 use super::template::Template;
-use super::{BUILT_IN, options};
+use super::{DEFAULT_LOCATION, options};
 
 type Result<T, E = ConfigError> = std::result::Result<T, E>;
 
@@ -52,10 +52,10 @@ impl ProviderConfig {
         }
     }
 
-    /// Whether this is a provider that comes with the program, started as it comes.
+    /// Whether this is the location `local` as it comes with the program, which runs in the caller's own place.
     #[must_use]
-    pub fn is_built_in(&self) -> bool {
-        self.command.is_none() && BUILT_IN.contains(&self.name.as_str())
+    pub fn is_own_place(&self) -> bool {
+        self.command.is_none() && self.name == DEFAULT_LOCATION
     }
 
     pub(super) fn read(name: &str, section: &Section<'_>, directory: &Path) -> Result<Self> {

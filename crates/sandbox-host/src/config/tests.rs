@@ -152,7 +152,7 @@ fn an_unknown_location_is_told_with_its_place_and_the_near_miss() {
         ..Case::default()
     });
     assert!(
-        text.starts_with("the variable SPP_LOCATION: unknown location `elsewhere`; known here: `box`, `crate` and `local`;"),
+        text.starts_with("the variable SPP_LOCATION: unknown location `elsewhere`; known here: `box`, `bubblewrap`, `crate` and `local`;"),
         "{text}"
     );
 }
@@ -480,12 +480,12 @@ fn a_provider_is_read_with_its_options_untouched() {
     );
     assert_eq!(provider.args, ["--fast"]);
     assert_eq!(provider.pool, Pool::PerSession);
-    assert!(!provider.is_built_in());
+    assert!(!provider.is_own_place());
     assert_eq!(
         provider.options.as_deref(),
         Some(r#"{"zone":"b","answer":18446744073709551616,"deep":{"unknown":[1.50,true]}}"#)
     );
     let plain = user("").provider("local");
-    assert!(plain.is_built_in());
+    assert!(plain.is_own_place());
     assert_eq!(plain, ProviderConfig::unconfigured("local"));
 }

@@ -1,0 +1,50 @@
+//! Placing an engine: what every provider does that starts one somewhere and speaks to it over its pipes.
+//!
+//! A provider of this kind has no verb of its own. It finds the engine's [`executable`], makes a command that
+//! starts it where the tools are to run, has a [`Spawner`] start that, and holds the [`Placed`] engine: a
+//! connection, and the certainty of its end.
+//!
+//! **Invariants.** What an engine says is hostile input ([`Strictness::Engine`](crate::Strictness)). A place
+//! whose process is gone is gone at once for every call, with the reason; a place whose connection ended is
+//! ended.
+//!
+//! Not here: how a place is kept apart from the rest of the machine, which is each provider's own.
+
+mod executable;
+mod spawner;
+mod start;
+mod words;
+
+pub use executable::{ENGINE, EngineFault, EngineFile, find_engine};
+pub use spawner::Spawner;
+pub use start::{PlaceOptions, Placed, StartFault};
+
+use sandbox_core::{Capabilities, Capability};
+
+/// What an engine of this version can do, so that a provider can say so before it has placed one.
+///
+/// [`Placed::start`] refuses an engine that can do less.
+#[must_use]
+pub fn capabilities() -> Capabilities {
+    [
+        Capability::ReadMany,
+        Capability::Edit,
+        Capability::MakeDirectory,
+        Capability::Rename,
+        Capability::SetMode,
+        Capability::Link,
+        Capability::Precondition,
+        Capability::Durable,
+        Capability::Glob,
+        Capability::Grep,
+        Capability::Fingerprint,
+        Capability::Stdin,
+        Capability::Pty,
+        Capability::Track,
+        Capability::Spawn,
+        Capability::PushTree,
+        Capability::PullTree,
+    ]
+    .into_iter()
+    .collect()
+}

@@ -1,0 +1,277 @@
+//! An engine that was placed: from its start to its certain end.
+//!
+//! Whoever is told first ends it: the process that exits, the connection that closes, or the provider that has no
+//! more use for it. The end of the engine's output is held back until the process was waited for, so that what
+//! calls fail with is how the place ended, and not that a pipe was closed.
+//!
+//! **Invariant:** once [`Placed::end`] has returned, the process was waited for, and nobody holds the
+//! other ends of its pipes any more, as far as a second shows.
+
+use std::io;
+use std::pin::Pin;
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use sandbox_core::{Capabilities, Ctx, Error, ErrorKind, Provider, Verb};
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::process::{Child, Command};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::spawner::Spawner;
+use super::words::{Words, drain};
+use crate::{ConnectOptions, Connection, Strictness};
+
+/// How long an engine may take to end by itself once its input is closed.
+const GRACE: Duration = Duration::from_secs(1);
+/// How long the other ends of its pipes may stay open after the process was waited for.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long the end of the output is held back for the process to be waited for.
+const HELD: Duration = Duration::from_secs(3);
+
+/// How an engine is started.
+#[derive(Clone, Debug)]
+pub struct PlaceOptions {
+    /// The provider that places it.
+    pub provider: String,
+    /// Its version, which has to be the engine's.
+    pub version: String,
+    /// What the provider promised of it.
+    pub capabilities: Capabilities,
+    /// How long it may take to answer.
+    pub start_timeout: Duration,
+}
+
+/// Why no engine answers. Nothing of it is left.
+#[derive(Debug)]
+pub enum StartFault {
+    /// Nothing was started.
+    Spawn(io::Error),
+    /// What was started ended before it answered.
+    Ended {
+        /// How.
+        status: ExitStatus,
+        /// The end of what it wrote on standard error; may be empty.
+        words: String,
+    },
+    /// What was started gave no usable answer, or was no longer wanted.
+    Handshake {
+        /// Why.
+        error: Error,
+        /// The end of what it wrote on standard error; may be empty.
+        words: String,
+    },
+}
+
+/// An engine that was placed and has answered. It is ended when this is dropped.
+#[derive(Debug)]
+pub struct Placed {
+    connection: Arc<Connection>,
+    gone: watch::Receiver<bool>,
+}
+
+impl Placed {
+    /// Starts an engine and greets it.
+    ///
+    /// - `command`: what ends up as the engine, speaking on its standard input and output. All three are piped.
+    ///
+    /// # Errors
+    ///
+    /// [`StartFault`], after whatever was started has ended.
+    pub async fn start(
+        ctx: &Ctx,
+        spawner: &Spawner,
+        mut command: Command,
+        options: PlaceOptions,
+    ) -> Result<Self, StartFault> {
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = spawner.spawn(command).await.map_err(StartFault::Spawn)?;
+        let (Some(input), Some(output), Some(errors)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            return Err(StartFault::Spawn(io::Error::other("it has no pipes")));
+        };
+        let words = Words::default();
+        let drained = tokio::spawn(drain(errors, options.provider.clone(), words.clone()));
+        let (tell, gone) = watch::channel(false);
+        let output = HeldEnd::new(output, gone.clone());
+        let connect = ConnectOptions {
+            strictness: Strictness::Engine,
+            start_timeout: options.start_timeout,
+            ..ConnectOptions::new(&options.provider, &options.version)
+        };
+        let refused = |kind| Error::refused(Verb::Acquire, kind);
+        let opened = tokio::select! {
+            biased;
+            opened = Connection::open(output, input, connect) => opened.and_then(|connection| {
+                check(&connection, &options)?;
+                Ok(connection)
+            }),
+            status = child.wait() => {
+                let _ = timeout(LAST_WORDS, drained).await;
+                return Err(match status {
+                    Ok(status) => StartFault::Ended { status, words: words.text() },
+                    Err(error) => StartFault::Spawn(error),
+                });
+            }
+            () = ctx.cancel().cancelled() => Err(refused(ErrorKind::Cancelled)),
+            () = until(ctx.remaining()) => Err(refused(ErrorKind::DeadlineExceeded)
+                .detail("the place was still starting")),
+        };
+        match opened {
+            Ok(connection) => {
+                let life = Life {
+                    child,
+                    connection: Arc::clone(&connection),
+                    drained,
+                    words,
+                };
+                tokio::spawn(life.watch(tell));
+                Ok(Self { connection, gone })
+            }
+            Err(error) => {
+                let _ = child.kill().await;
+                let _ = timeout(LAST_WORDS, drained).await;
+                Err(StartFault::Handshake {
+                    error,
+                    words: words.text(),
+                })
+            }
+        }
+    }
+
+    /// The connection with the engine.
+    #[must_use]
+    pub fn connection(&self) -> &Arc<Connection> {
+        &self.connection
+    }
+
+    /// Whether it can still be spoken to.
+    #[must_use]
+    pub fn is_there(&self) -> bool {
+        !*self.gone.borrow() && !self.connection.is_closed()
+    }
+
+    /// Ends the place, and waits until it is gone.
+    pub async fn end(&self) {
+        self.connection.lose("the place was given back");
+        let mut gone = self.gone.clone();
+        // The sender is only dropped by a task that was ended with the whole runtime.
+        let _ = gone.wait_for(|gone| *gone).await;
+    }
+}
+
+impl Drop for Placed {
+    fn drop(&mut self) {
+        self.connection.lose("the place was given up");
+    }
+}
+
+/// Whether an engine can do what the provider has promised of it.
+fn check(connection: &Connection, options: &PlaceOptions) -> Result<(), Error> {
+    let info = connection.info();
+    let missing: Vec<_> = options
+        .capabilities
+        .iter()
+        .filter(|capability| !info.capabilities.has(*capability))
+        .collect();
+    if info.version == options.version && missing.is_empty() {
+        return Ok(());
+    }
+    Err(
+        Error::refused(Verb::Acquire, ErrorKind::ProviderUnavailable).detail(format_args!(
+            "the engine beside this provider is version {}, and the provider is {}; install both from one build",
+            info.version, options.version
+        )),
+    )
+}
+
+/// The operating system's side of a place that has answered.
+struct Life {
+    child: Child,
+    connection: Arc<Connection>,
+    drained: JoinHandle<()>,
+    words: Words,
+}
+
+impl Life {
+    async fn watch(mut self, tell: watch::Sender<bool>) {
+        let status = tokio::select! {
+            status = self.child.wait() => status,
+            // The engine's input is closed with the connection, and that ends it.
+            _ = self.connection.closed() => match timeout(GRACE, self.child.wait()).await {
+                Ok(status) => status,
+                Err(_) => {
+                    let _ = self.child.start_kill();
+                    self.child.wait().await
+                }
+            },
+        };
+        let _ = timeout(LAST_WORDS, self.drained).await;
+        let words = self.words.text();
+        let ended = match status {
+            Ok(status) => format!("the place ended ({status})"),
+            Err(error) => format!("the place cannot be watched: {error}"),
+        };
+        self.connection.lose(match words.lines().last() {
+            Some(last) => format!("{ended}; its last words: {last}"),
+            None => ended,
+        });
+        tell.send_replace(true);
+    }
+}
+
+/// Resolves after that time; never without one.
+async fn until(time: Option<Duration>) {
+    match time {
+        Some(time) => tokio::time::sleep(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A reader whose end comes once the process is gone, or does not go.
+struct HeldEnd<R> {
+    inner: R,
+    gone: watch::Receiver<bool>,
+    end: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+impl<R> HeldEnd<R> {
+    fn new(inner: R, gone: watch::Receiver<bool>) -> Self {
+        Self {
+            inner,
+            gone,
+            end: None,
+        }
+    }
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for HeldEnd<R> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.end.is_none() {
+            let before = buffer.filled().len();
+            ready!(Pin::new(&mut self.inner).poll_read(context, buffer))?;
+            if buffer.filled().len() > before || buffer.remaining() == 0 {
+                return Poll::Ready(Ok(()));
+            }
+            let mut gone = self.gone.clone();
+            self.end = Some(Box::pin(async move {
+                let _ = timeout(HELD, gone.wait_for(|gone| *gone)).await;
+            }));
+        }
+        match &mut self.end {
+            Some(end) => end.as_mut().poll(context).map(Ok),
+            None => Poll::Ready(Ok(())),
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Mounts whose owner is another user than on the disk.
+//!
+//! A mapping belongs to a user namespace, so one is made for each owner, by a process that lives just long enough to
+//! have it. Only one user and one group are mapped: what anybody else owns there belongs to nobody in the sandbox,
+//! and what the sandbox makes belongs to the workspace's owner on the disk.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitOptions};
+
+/// Who owns something on the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Owner {
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+}
+
+/// Mappings to one user, made as they are needed.
+pub(super) struct Maps {
+    user: u32,
+    made: Vec<(Owner, OwnedFd)>,
+}
+
+impl Maps {
+    pub(super) fn new(user: u32) -> Self {
+        Self {
+            user,
+            made: Vec::new(),
+        }
+    }
+
+    /// Lets what `owner` has in a tree of mounts be the user's. Set-user-id bits and devices mean nothing in it
+    /// from then on.
+    pub(super) fn apply(&mut self, tree: BorrowedFd<'_>, owner: Owner) -> rustix::io::Result<()> {
+        let index = match self.made.iter().position(|(known, _)| *known == owner) {
+            Some(index) => index,
+            None => {
+                self.made.push((owner, namespace(owner, self.user)?));
+                self.made.len() - 1
+            }
+        };
+        match self.made.get(index) {
+            Some((_, namespace)) => set(tree, namespace.as_fd()),
+            None => Err(Errno::INVAL),
+        }
+    }
+}
+
+#[expect(unsafe_code, reason = "rustix has no mount_setattr")]
+fn set(tree: BorrowedFd<'_>, namespace: BorrowedFd<'_>) -> rustix::io::Result<()> {
+    let attributes = libc::mount_attr {
+        attr_set: libc::MOUNT_ATTR_IDMAP | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV,
+        attr_clr: 0,
+        propagation: 0,
+        userns_fd: u64::try_from(namespace.as_raw_fd()).map_err(|_| Errno::BADF)?,
+    };
+    // SAFETY: the path is a constant, and the size is that of the structure, which outlives the call.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            tree.as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_EMPTY_PATH | libc::AT_RECURSIVE,
+            &raw const attributes,
+            size_of::<libc::mount_attr>(),
+        )
+    };
+    match done {
+        0 => Ok(()),
+        _ => Err(super::last_error()),
+    }
+}
+
+/// A user namespace in which `owner` is `user`.
+fn namespace(owner: Owner, user: u32) -> rustix::io::Result<OwnedFd> {
+    let (ready, told) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    #[expect(
+        unsafe_code,
+        reason = "a process that has a namespace and nothing else"
+    )]
+    // SAFETY: this process has one thread, so the child may do anything; what it does is two system calls.
+    let child = unsafe { libc::fork() };
+    match child {
+        ..0 => return Err(super::last_error()),
+        0 => hold_namespace(&told),
+        _ => {}
+    }
+    drop(told);
+    let child = Pid::from_raw(child).ok_or(Errno::SRCH)?;
+    let made = mapped(child, &ready, owner, user);
+    // Waiting for what was killed is all that can be done with it.
+    let _ = rustix::process::kill_process(child, Signal::KILL);
+    let _ = rustix::process::waitpid(Some(child), WaitOptions::empty());
+    made
+}
+
+fn mapped(child: Pid, ready: &OwnedFd, owner: Owner, user: u32) -> rustix::io::Result<OwnedFd> {
+    let mut said = [0; 1];
+    if rustix::io::read(ready, &mut said)? == 0 {
+        // It ended without a namespace.
+        return Err(Errno::NOSPC);
+    }
+    let path = |name: &str| format!("/proc/{}/{name}", child.as_raw_pid());
+    for (name, of) in [("uid_map", owner.uid), ("gid_map", owner.gid)] {
+        let file = rustix::fs::open(path(name), OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+        rustix::io::write(&file, format!("{of} {user} 1\n").as_bytes())?;
+    }
+    rustix::fs::open(
+        path("ns/user"),
+        OFlags::RDONLY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )
+}
+
+/// What the child does: has a namespace, says so, and waits for its end.
+fn hold_namespace(told: &OwnedFd) -> ! {
+    #[expect(
+        unsafe_code,
+        reason = "unsharing descriptors would be unsound; a user namespace is not"
+    )]
+    // SAFETY: the flags do not have the one that makes descriptors of another thread disappear.
+    let made = unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWUSER) };
+    if made.is_ok() && rustix::io::write(told, b"x").is_ok() {
+        loop {
+            rustix::event::pause();
+        }
+    }
+    #[expect(unsafe_code, reason = "ending without what the parent would clean up")]
+    // SAFETY: nothing runs after it.
+    unsafe {
+        libc::_exit(1)
+    }
+}

@@ -1,0 +1,51 @@
+//! `spp-provider-bubblewrap`: sandboxes that are namespaces of this machine, made by bubblewrap.
+//!
+//! It places the engine as the first process of new namespaces, once for each sandbox, and is a client of it. It has
+//! no verb of its own.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | `provider` | the port's trait: acquire, release, probe |
+//! | `spec` | what a spec asks for, and what of it can be had |
+//! | `view` | what a sandbox sees of this machine |
+//! | `environment` | the variables of what runs there |
+//! | `bwrap` | the program that makes the namespaces: where it is, and whether it is one to use |
+//! | `launch` | the process between this one and bwrap: mounts, then another user, then bwrap |
+//! | `refusal` | why a sandbox could not be made, and what to do about it |
+//!
+//! **Invariants.** bwrap never runs with the machine's user 0. Nothing falls back to less isolation than was asked
+//! for.
+//!
+//! Not here: what an engine is and how one is spoken to (`spp_client::place`).
+
+mod bwrap;
+mod environment;
+mod launch;
+mod provider;
+mod refusal;
+mod spec;
+mod view;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use spp_server::ProviderMain;
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments
+        .next()
+        .is_some_and(|first| first == launch::ARGUMENT)
+    {
+        return launch::run(arguments.collect());
+    }
+    spp_server::main(ProviderMain {
+        name: provider::NAME,
+        version: env!("CARGO_PKG_VERSION"),
+        about: "Sandboxes that are namespaces of this machine, made by bubblewrap.",
+        capabilities: provider::capabilities(),
+        options_schema: Some(r#"{"type":"object","additionalProperties":false}"#),
+        arguments: None,
+        provider: Box::new(|| Ok(Arc::new(provider::Bubblewrap::new()?))),
+    })
+}

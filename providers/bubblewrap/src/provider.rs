@@ -1,0 +1,387 @@
+//! Sandboxes that are namespaces of this machine.
+//!
+//! Each has an engine of its own, which is the first process of its namespaces. What is asked of the sandbox is asked
+//! of that engine; this process only starts it, and ends it.
+//!
+//! **Invariants.**
+//! - A release is not answered before everything inside is gone.
+//! - A sandbox that ended by itself is lost, for good: its id can be acquired again, and is then another life.
+//! - The workspace is the caller's. It is never removed, whatever a release asks for.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sandbox_core::{
+    AcquireSpec, Capabilities, Capability, Ctx, Descriptor, Disposition, Error, ErrorKind, Probe,
+    Provider, ProviderInfo, ReleaseReceipt, Result, Sandbox, SandboxEntry, SandboxId, SandboxState,
+    TemplateReceipt, TemplateSpec, Update, Verb,
+};
+use spp_client::place::{PlaceOptions, Placed, Spawner, StartFault, find_engine};
+
+use crate::bwrap::{Finder, Program};
+use crate::launch::{ARGUMENT, Order, Starter};
+use crate::refusal::Refusal;
+use crate::spec::Plan;
+use crate::view::{HOME, NetworkView, TMP, View};
+
+/// The name of this provider and of its location.
+pub(crate) const NAME: &str = "bubblewrap";
+/// How long an engine may take to answer. It takes milliseconds; the rest is for a busy machine.
+const START: Duration = Duration::from_secs(30);
+/// How long what runs may be ended in order before the whole place is.
+const RELEASE: Duration = Duration::from_secs(2);
+/// This executable, whatever has its name by now.
+const OWN_EXECUTABLE: &str = "/proc/self/exe";
+
+/// What this provider can do.
+pub(crate) fn capabilities() -> Capabilities {
+    let own = [Capability::Probe, Capability::List];
+    spp_client::place::capabilities()
+        .iter()
+        .chain(own)
+        .collect()
+}
+
+/// Gives out sandboxes. See the [module](self).
+pub(crate) struct Bubblewrap {
+    info: Arc<ProviderInfo>,
+    finder: Finder,
+    spawner: Spawner,
+    slots: Mutex<HashMap<SandboxId, Arc<Slot>>>,
+}
+
+/// What has an id. Whoever makes or ends it holds the lock.
+type Slot = tokio::sync::Mutex<Option<Living>>;
+
+struct Living {
+    spec: AcquireSpec,
+    sandbox: Arc<dyn Sandbox>,
+    placed: Placed,
+}
+
+impl Bubblewrap {
+    /// A provider without sandboxes.
+    ///
+    /// # Errors
+    ///
+    /// No thread can be made.
+    pub(crate) fn new() -> Result<Self> {
+        let spawner = Spawner::new().map_err(|error| {
+            Error::refused(Verb::Initialize, ErrorKind::ProviderUnavailable)
+                .detail("no thread can be made; see the limits of this user")
+                .caused_by(error)
+        })?;
+        Ok(Self {
+            info: Arc::new(ProviderInfo {
+                name: NAME.into(),
+                version: env!("CARGO_PKG_VERSION").into(),
+                capabilities: capabilities(),
+            }),
+            finder: Finder::default(),
+            spawner,
+            slots: Mutex::default(),
+        })
+    }
+
+    fn slots(&self) -> MutexGuard<'_, HashMap<SandboxId, Arc<Slot>>> {
+        // Nothing that runs under the lock leaves it half-changed.
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn slot(&self, id: &SandboxId) -> Arc<Slot> {
+        Arc::clone(self.slots().entry(id.clone()).or_default())
+    }
+
+    /// Starts an engine in a place of its own.
+    async fn place(
+        &self,
+        ctx: &Ctx,
+        plan: &Plan,
+    ) -> std::result::Result<(Placed, Program), Trouble> {
+        let program = self.finder.find().await.map_err(Trouble::Refused)?;
+        let engine = find_engine().map_err(|fault| {
+            Trouble::Refused(Refusal::new(
+                fault.to_string(),
+                "every provider of this kind needs the engine beside it",
+            ))
+        })?;
+        let starter = starter();
+        let view = View {
+            network: plan.network,
+            engine: engine.path,
+            shown: plan.shown.clone(),
+        };
+        let order = Order {
+            starter,
+            parent: std::process::id(),
+            by_descriptor: program.by_descriptor,
+            bwrap: program.path.clone().into_os_string(),
+            items: view.items(Path::new("/"), claims(plan.network, &program)),
+        };
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "started by the one door for places, `Spawner`"
+        )]
+        let mut command = tokio::process::Command::new(OWN_EXECUTABLE);
+        command.arg(ARGUMENT).args(order.encode()).env_clear();
+        let options = PlaceOptions {
+            provider: NAME.into(),
+            version: self.info.version.clone(),
+            capabilities: spp_client::place::capabilities(),
+            start_timeout: START,
+        };
+        match Placed::start(ctx, &self.spawner, command, options).await {
+            Ok(placed) => Ok((placed, program)),
+            Err(StartFault::Handshake { error, .. })
+                if matches!(
+                    error.kind(),
+                    ErrorKind::Cancelled | ErrorKind::DeadlineExceeded
+                ) =>
+            {
+                Err(Trouble::Failed(error))
+            }
+            Err(fault) => Err(Trouble::Refused(Refusal::of_start(&fault))),
+        }
+    }
+
+    async fn make(&self, ctx: &Ctx, spec: &AcquireSpec) -> Result<Living> {
+        let plan = Plan::of(spec, std::env::vars_os())?;
+        let (placed, _) = self
+            .place(ctx, &plan)
+            .await
+            .map_err(|trouble| trouble.error(&spec.id))?;
+        let acquired = placed
+            .connection()
+            .acquire_as(ctx, &plan.inside, |inside| self.describe(inside))
+            .await;
+        match acquired {
+            Ok(sandbox) => Ok(Living {
+                spec: spec.clone(),
+                sandbox,
+                placed,
+            }),
+            Err(error) => {
+                placed.end().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// What the sandbox is, from what its engine says.
+    fn describe(&self, inside: Descriptor) -> Descriptor {
+        Descriptor {
+            location: NAME.into(),
+            provider: NAME.into(),
+            capabilities: inside.capabilities.intersection(&self.info.capabilities),
+            ..inside
+        }
+    }
+}
+
+/// Why there is no place.
+enum Trouble {
+    /// It cannot be had here.
+    Refused(Refusal),
+    /// It was not waited for.
+    Failed(Error),
+}
+
+impl Trouble {
+    fn error(self, id: &SandboxId) -> Error {
+        match self {
+            Self::Refused(refusal) => refusal.error(id),
+            Self::Failed(error) => error.on(id),
+        }
+    }
+}
+
+/// Whether this is the machine's root, who has to become somebody else first.
+fn starter() -> Starter {
+    if rustix::process::geteuid().is_root() {
+        Starter::Root
+    } else {
+        Starter::User
+    }
+}
+
+/// What the engine is told of the place it is in.
+fn claims(network: NetworkView, program: &Program) -> Vec<OsString> {
+    let mut claims: Vec<OsString> = Vec::new();
+    let mut claim = |name: &str, value: &str| claims.extend([name.into(), value.into()]);
+    claim("--location", NAME);
+    claim("--inherit", "nothing");
+    claim("--guard", "always");
+    for directory in [TMP, HOME, "/dev/shm"] {
+        claim("--writable", directory);
+    }
+    claim("--kept-away", "write-contained");
+    match network {
+        NetworkView::None => {
+            for restriction in ["network-denied", "process-contained", "secrets-hidden"] {
+                claim("--kept-away", restriction);
+            }
+            claim("--note", "there is no network but a loopback of its own");
+        }
+        NetworkView::Machine => {
+            const GAP: &str = "services of this machine that listen on its network, or on a socket without a file, can be \
+                spoken to";
+            for restriction in ["process-contained", "secrets-hidden"] {
+                claim("--kept-partly", &format!("{restriction}={GAP}"));
+            }
+            claim("--note", "the network is this machine's");
+        }
+    }
+    claim(
+        "--note",
+        &format!("{TMP} and {HOME} are in memory, and gone with the sandbox"),
+    );
+    for note in program.notes() {
+        claim("--note", &note);
+    }
+    claims
+}
+
+#[async_trait]
+impl Provider for Bubblewrap {
+    fn info(&self) -> Arc<ProviderInfo> {
+        Arc::clone(&self.info)
+    }
+
+    async fn probe(&self, ctx: &Ctx, spec: &AcquireSpec) -> Result<Probe> {
+        let plan = match Plan::of(spec, std::env::vars_os()) {
+            Ok(plan) => plan,
+            Err(error) => {
+                return Ok(Probe::Fails {
+                    reason: format!("{} {}", error.subject(), error.kind())
+                        .trim()
+                        .to_owned(),
+                    remedy: match error.detail_text() {
+                        "" => "name a directory that is there and that you may enter".to_owned(),
+                        detail => detail.to_owned(),
+                    },
+                });
+            }
+        };
+        match self.place(ctx, &plan).await {
+            Ok((placed, _)) => {
+                let answer = placed.connection().probe(ctx, &plan.inside).await;
+                placed.end().await;
+                answer.map_err(|error| error.with_verb(Verb::Probe))
+            }
+            Err(Trouble::Refused(refusal)) => Ok(refusal.probe()),
+            Err(Trouble::Failed(error)) => Err(error.with_verb(Verb::Probe).on(&spec.id)),
+        }
+    }
+
+    async fn acquire(&self, ctx: &Ctx, spec: &AcquireSpec) -> Result<Arc<dyn Sandbox>> {
+        let slot = self.slot(&spec.id);
+        let mut living = slot.lock().await;
+        if let Some(known) = &*living
+            && known.placed.is_there()
+        {
+            if known.spec == *spec {
+                return Ok(Arc::clone(&known.sandbox));
+            }
+            return Err(Error::refused(Verb::Acquire, ErrorKind::Conflict)
+                .on(&spec.id)
+                .detail(
+                    "the id is in use with another spec; release it first, or choose another id",
+                ));
+        }
+        // What was there before ended by itself.
+        *living = None;
+        let made = self.make(ctx, spec).await?;
+        let sandbox = Arc::clone(&made.sandbox);
+        *living = Some(made);
+        Ok(sandbox)
+    }
+
+    async fn attach(&self, _ctx: &Ctx, state: &SandboxState) -> Result<Arc<dyn Sandbox>> {
+        Err(unsupported(
+            Verb::Attach,
+            "a sandbox here ends with its connection; acquire it again",
+        )
+        .on(&state.id))
+    }
+
+    async fn release(
+        &self,
+        ctx: &Ctx,
+        id: &SandboxId,
+        _disposition: Disposition,
+    ) -> Result<ReleaseReceipt> {
+        let slot = self.slots().remove(id);
+        let existed = match slot {
+            None => false,
+            // One that is just being made is waited for, and then ended.
+            Some(slot) => match slot.lock().await.take() {
+                None => false,
+                Some(living) => {
+                    let existed = living.placed.is_there();
+                    let ctx = ctx.clone().with_timeout(RELEASE);
+                    let inside = living.placed.connection();
+                    // So that what holds the sandbox learns that it was released. The place is ended in any case.
+                    if let Err(error) = inside.release(&ctx, id, Disposition::Keep).await {
+                        tracing::debug!(sandbox = %id, %error, "the engine did not release it");
+                    }
+                    living.placed.end().await;
+                    existed
+                }
+            },
+        };
+        // The directory was there before, so that keeping it is all that is ever done.
+        Ok(ReleaseReceipt {
+            existed,
+            disposition: Disposition::Keep,
+        })
+    }
+
+    async fn list(&self, _ctx: &Ctx) -> Result<Vec<SandboxEntry>> {
+        let slots: BTreeMap<_, _> = self
+            .slots()
+            .iter()
+            .map(|(id, slot)| (id.clone(), Arc::clone(slot)))
+            .collect();
+        let mut entries = Vec::new();
+        for (id, slot) in slots {
+            // One that is just being made, or ended, is not there.
+            let Ok(living) = slot.try_lock() else {
+                continue;
+            };
+            if let Some(living) = &*living
+                && living.placed.is_there()
+            {
+                entries.push(SandboxEntry {
+                    id,
+                    labels: living.spec.labels.clone(),
+                    running: true,
+                });
+            }
+        }
+        Ok(entries)
+    }
+
+    async fn prepare(&self, _ctx: &Ctx, template: &TemplateSpec) -> Result<TemplateReceipt> {
+        Err(unsupported(
+            Verb::Prepare,
+            "a sandbox here shows a directory that is there; name it as the root",
+        )
+        .on(&template.name))
+    }
+
+    async fn update(&self, _ctx: &Ctx, id: &SandboxId, _update: &Update) -> Result<()> {
+        Err(unsupported(
+            Verb::Update,
+            "release the sandbox and acquire it with the new policy",
+        )
+        .on(id))
+    }
+}
+
+fn unsupported(verb: Verb, instead: &str) -> Error {
+    Error::refused(verb, ErrorKind::Unsupported).detail(instead)
+}

@@ -1,0 +1,230 @@
+//! Why a sandbox could not be made, and the one thing to do about it.
+//!
+//! bwrap tells what failed and not why: the same words mean a container, a kernel's setting or a distribution's rules.
+//! The table here is what each was seen to mean.
+
+use std::path::Path;
+
+use sandbox_core::{Error, ErrorKind, Probe, SandboxId, Verb};
+use spp_client::place::StartFault;
+
+use crate::launch::{Failure, FailureKind};
+
+/// Why, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) reason: String,
+    pub(crate) remedy: String,
+}
+
+impl Refusal {
+    pub(crate) fn new(reason: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self {
+            reason: reason.into(),
+            remedy: remedy.into(),
+        }
+    }
+
+    /// As the failure of `acquire`.
+    pub(crate) fn error(&self, id: &SandboxId) -> Error {
+        Error::refused(Verb::Acquire, ErrorKind::ProviderUnavailable)
+            .on(id)
+            .detail(format_args!("{}; {}", self.reason, self.remedy))
+    }
+
+    /// As the answer of `probe`.
+    pub(crate) fn probe(self) -> Probe {
+        Probe::Fails {
+            reason: self.reason,
+            remedy: self.remedy,
+        }
+    }
+
+    /// What a start that came to nothing means.
+    pub(crate) fn of_start(fault: &StartFault) -> Self {
+        match fault {
+            StartFault::Spawn(error) => Self::new(
+                format!("no process can be started: {error}"),
+                "see the limits of this user (`ulimit -u`), and whether memory is left",
+            ),
+            StartFault::Ended { status, words } => Self::of_words(&status.to_string(), words),
+            StartFault::Handshake { error, words } => Self::of_words(error.detail_text(), words),
+        }
+    }
+
+    /// What these last words mean.
+    ///
+    /// - `ended`: how it ended, for where there are none
+    pub(crate) fn of_words(ended: &str, words: &str) -> Self {
+        if let Some(failure) = Failure::read(words) {
+            return of_launch(&failure);
+        }
+        let told = words.lines().rev().find(|line| !line.trim().is_empty());
+        let reason = match told {
+            Some(line) => format!("the sandbox could not be made: {line}"),
+            None => format!("the sandbox could not be made: {ended}"),
+        };
+        let known = TABLE
+            .iter()
+            .find(|(says, _)| says.iter().any(|says| words.contains(says)));
+        let remedy = match known {
+            Some((_, Meaning::Is(remedy))) => (*remedy).to_owned(),
+            Some((_, Meaning::NoNamespaces)) => if is_container() {
+                IN_CONTAINER
+            } else {
+                NO_USER_NAMESPACES
+            }
+            .to_owned(),
+            None => "run `spp --log debug doctor` for everything that was said".to_owned(),
+        };
+        Self { reason, remedy }
+    }
+}
+
+enum Meaning {
+    Is(&'static str),
+    /// It depends on where this is.
+    NoNamespaces,
+}
+
+const IN_CONTAINER: &str = "this process is inside a container whose rules forbid user namespaces; use the container \
+    itself as the sandbox, or start it with `--security-opt seccomp=unconfined --security-opt \
+    systempaths=unconfined`, or choose the location `local`";
+const NO_USER_NAMESPACES: &str = "this kernel gives no user namespaces to ordinary users; `sysctl -w \
+    kernel.unprivileged_userns_clone=1` (Debian) or `sysctl -w user.max_user_namespaces=15000` allows them";
+const NESTED: &str = "this process is already inside a sandbox that forbids another one in it, or \
+    `user.max_user_namespaces` is reached; run it outside of that sandbox";
+const APPARMOR: &str = "this distribution restricts user namespaces to programs that it names; install \
+    `apparmor-profiles` and `sudo install -m644 /usr/share/apparmor/extra-profiles/bwrap-userns-restrict \
+    /etc/apparmor.d/ && sudo apparmor_parser -r /etc/apparmor.d/bwrap-userns-restrict`; only /usr/bin/bwrap is covered";
+const COVERED_PROC: &str = "parts of /proc are hidden from this process, as in most containers, and then no new /proc can be \
+    mounted; start the container with `--security-opt systempaths=unconfined`";
+const NO_ROOM: &str = "a mount inside of a read-only directory of the place needs a directory that is there already; show \
+    it somewhere else, such as beneath /mnt";
+const NO_ENGINE: &str = "the engine beside this provider cannot be executed by the sandbox's user; give it mode 0755, and \
+    have it on a filesystem that is not mounted noexec";
+
+/// What bwrap says, and what it was seen to mean.
+const TABLE: [(&[&str], Meaning); 8] = [
+    (
+        &[
+            "No permissions to creat",
+            "Creating new namespace failed: Operation not permitted",
+        ],
+        Meaning::NoNamespaces,
+    ),
+    (
+        &["nesting depth or /proc/sys/user/max_", "(ENOSPC)"],
+        Meaning::Is(NESTED),
+    ),
+    (&["Can't mount proc on"], Meaning::Is(COVERED_PROC)),
+    (
+        &[
+            "pivot_root: Operation not permitted",
+            "Failed to make / slave",
+        ],
+        Meaning::Is(IN_CONTAINER),
+    ),
+    (
+        &[
+            "setting up uid map: Permission denied",
+            "loopback: Failed RTM_NEWADDR",
+        ],
+        Meaning::Is(APPARMOR),
+    ),
+    (
+        &[
+            ": Read-only file system",
+            "Can't mkdir",
+            "Can't create file at",
+        ],
+        Meaning::Is(NO_ROOM),
+    ),
+    (&["execvp "], Meaning::Is(NO_ENGINE)),
+    (
+        &["Unknown option"],
+        Meaning::Is("this bubblewrap lacks an option that is needed; install 0.8.0 or newer"),
+    ),
+];
+
+fn of_launch(failure: &Failure) -> Refusal {
+    let what = &failure.what;
+    match failure.kind {
+        FailureKind::Source => Refusal::new(
+            format!("what is to be shown cannot be opened: {what}"),
+            "name a directory that is there and that you may enter",
+        ),
+        FailureKind::User => Refusal::new(
+            format!("there is no user for the sandbox to run as: {what}"),
+            "start this as an ordinary user instead of root, or with all of root's users and groups \
+             (no `--userns-remap`, no limited user namespace)",
+        ),
+        FailureKind::Idmap => Refusal::new(
+            format!(
+                "the filesystem of the workspace cannot show its files under another owner: {what}"
+            ),
+            "start this as the ordinary user who owns the workspace, or have the workspace on a filesystem that \
+             can (ext4, xfs, btrfs, tmpfs), with nothing mounted in it that cannot",
+        ),
+        FailureKind::Other => Refusal::new(
+            format!("the sandbox could not be prepared: {what}"),
+            "run it where mounts may be made (root with CAP_SYS_ADMIN), or as an ordinary user",
+        ),
+    }
+}
+
+/// Whether this looks like the inside of a container.
+fn is_container() -> bool {
+    ["/.dockerenv", "/run/.containerenv"]
+        .into_iter()
+        .any(|mark| Path::new(mark).exists())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_thing_that_bwrap_says_leads_to_something_to_do() {
+        let check = |says: &str, remedy: &str| {
+            let refusal = Refusal::of_words("exit status: 1", &format!("bwrap: {says}\n"));
+            assert!(refusal.reason.contains(says), "{refusal:?}");
+            assert!(refusal.remedy.contains(remedy), "{refusal:?}");
+        };
+        check(
+            "Can't mount proc on /newroot/proc: Operation not permitted",
+            "systempaths",
+        );
+        check("pivot_root: Operation not permitted", "container");
+        check("setting up uid map: Permission denied", "apparmor_parser");
+        check(
+            "loopback: Failed RTM_NEWADDR: Operation not permitted",
+            "apparmor_parser",
+        );
+        check(
+            "Creating new namespace failed: nesting depth or /proc/sys/user/max_*_namespaces exceeded (ENOSPC)",
+            "already inside a sandbox",
+        );
+        check(
+            "Can't mkdir /usr/x: Read-only file system",
+            "somewhere else",
+        );
+        check("execvp /run/spp/engine: Permission denied", "0755");
+        check("Unknown option --disable-userns", "0.8.0");
+        check(
+            "No permissions to create a new namespace",
+            "user namespaces",
+        );
+    }
+
+    #[test]
+    fn what_is_not_known_is_told_as_it_was_said() {
+        let refusal = Refusal::of_words("exit status: 1", "first\nbwrap: something new\n");
+        assert!(
+            refusal.reason.ends_with("bwrap: something new"),
+            "{refusal:?}"
+        );
+        let silent = Refusal::of_words("exit status: 1", "");
+        assert!(silent.reason.contains("exit status: 1"), "{silent:?}");
+    }
+}

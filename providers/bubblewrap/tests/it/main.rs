@@ -1,0 +1,1 @@
+//! The executable, served over its pipes.
