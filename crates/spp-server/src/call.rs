@@ -34,6 +34,8 @@ struct Inner {
     arrived: Instant,
     expired: AtomicBool,
     streams: Mutex<Streams>,
+    /// The line of the answer, if it is a result.
+    line: Mutex<Option<Vec<u8>>>,
 }
 
 #[derive(Debug, Default)]
@@ -55,6 +57,7 @@ impl Call {
             arrived: Instant::now(),
             expired: AtomicBool::new(false),
             streams: Mutex::default(),
+            line: Mutex::default(),
         }))
     }
 
@@ -91,6 +94,20 @@ impl Call {
         let streams = std::mem::take(&mut *self.streams());
         drop(streams.senders);
         streams.received
+    }
+
+    /// Notes the line that answers the call with a result.
+    pub(crate) fn put_line(&self, line: Vec<u8>) {
+        *self.0.line.lock().unwrap_or_else(PoisonError::into_inner) = Some(line);
+    }
+
+    /// The line that answers the call, if it has a result.
+    pub(crate) fn take_line(&self) -> Option<Vec<u8>> {
+        self.0
+            .line
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
     }
 
     /// Does `work` with a context, and sees to it that it ends.

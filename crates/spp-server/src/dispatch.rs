@@ -40,6 +40,9 @@ pub(crate) enum Dispatch {
 /// Methods that may begin while every place is taken: they end work, or show that it goes on.
 const EXEMPT: [&str; 4] = ["ping", "shutdown", "proc_stop", "release"];
 
+/// What ends a line, beyond what its length counts.
+const LINE_END: &[u8] = b"\n";
+
 /// How much of a method that does not exist is shown, in bytes.
 const SHOWN_BYTES: usize = 100;
 /// The longest id that is repeated although it is none, in bytes.
@@ -169,20 +172,21 @@ pub(crate) fn max_response(session: &Session) -> usize {
     usize::try_from(session.limits.max_line_bytes.min(theirs)).unwrap_or(usize::MAX)
 }
 
-async fn answer(
-    session: &Session,
-    call: &Call,
-    verb: Verb,
-    mut response: MethodResponse,
-    max: usize,
-) {
-    if response.as_error_code() == Some(failure::TOO_LONG) {
-        let error = failed(verb, ErrorKind::TooLarge).detail(format_args!(
-            "the answer is longer than a line may be, {max} bytes; ask for less"
-        ));
-        response = MethodResponse::error(WireId::Number(call.id()), wire(&error));
-    }
-    let line = line_of(response);
+async fn answer(session: &Session, call: &Call, verb: Verb, response: MethodResponse, max: usize) {
+    // A result does not pass through the library, which has a stand-in for it.
+    let line = match call.take_line().filter(|_| response.is_success()) {
+        None => line_of(response),
+        Some(line) if line.len() <= max + LINE_END.len() => line,
+        Some(_) => {
+            let error = failed(verb, ErrorKind::TooLarge).detail(format_args!(
+                "the answer is longer than a line may be, {max} bytes; ask for less"
+            ));
+            line_of(MethodResponse::error(
+                WireId::Number(call.id()),
+                wire(&error),
+            ))
+        }
+    };
     // If the writer is gone, so is the host. The id and the place are free before the host can
     // know it.
     if line.len() > BULK_LINE || call.has_streamed() {
@@ -214,7 +218,7 @@ fn answer_now(session: &Session, id: Id, error: ErrorObjectOwned) {
 fn line_of(response: MethodResponse) -> Vec<u8> {
     let text: Box<str> = response.into_json().into();
     let mut line = String::from(text).into_bytes();
-    line.push(b'\n');
+    line.extend_from_slice(LINE_END);
     line
 }
 

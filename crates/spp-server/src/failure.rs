@@ -8,9 +8,6 @@ use sandbox_core::{Error, ErrorKind, Verb};
 use spp_protocol::error::ErrorObject;
 use spp_protocol::method::{Changes, find};
 
-/// The code with which the dispatcher replaces an answer that is too long.
-pub(crate) const TOO_LONG: i32 = jsonrpsee::types::error::OVERSIZED_RESPONSE_CODE;
-
 /// Most bytes that a text of an error takes on the line. All texts of one error together stay below
 /// the shortest limit that a line may have, and below what counts as bulk.
 pub(crate) const TEXT_BYTES: usize = 4 * 1024;

@@ -1,7 +1,9 @@
 //! The methods: what each does with its parameters, and the frame that is common to all.
 //!
-//! The frame reads the parameters, refuses what the provider did not declare, and turns failures
-//! into error objects. A method is then four steps: decode, open the streams that the request names,
+//! The frame reads the parameters, refuses what the provider did not declare, writes results, and
+//! turns failures into error objects. A result goes past the JSON-RPC library, straight into its line:
+//! the library would write it piece by piece and then read all of it again, which for a file of 4 KiB
+//! took longer than everything else. A method is then four steps: decode, open the streams that the request names,
 //! call the provider under supervision, encode.
 //!
 //! **Invariant:** a method opens the streams it receives before it first waits, because their data
@@ -36,6 +38,9 @@ use crate::{gate, notice};
 /// Most bytes of content that one request brings on a stream.
 const MAX_CONTENT_BYTES: u64 = 256 * 1024 * 1024;
 
+/// Room for the line of an answer that is not long, in bytes.
+const LINE_BYTES: usize = 512;
+
 /// Every method, served from `session`.
 pub(crate) fn all(session: &Arc<Session>) -> Methods {
     let mut module = RpcModule::from_arc(Arc::clone(session));
@@ -59,7 +64,6 @@ struct Begun<P> {
 fn method<P, F, A>(module: &mut RpcModule<Session>, verb: Verb, handler: F)
 where
     P: Request,
-    P::Result: Sync,
     F: Fn(Begun<P>) -> A + Copy + Send + Sync + 'static,
     A: Future<Output = Result<P::Result>> + Send,
 {
@@ -71,20 +75,24 @@ where
                 .get::<Call>()
                 .cloned()
                 .ok_or_else(|| Error::new(verb, ErrorKind::Internal))?;
+            let answered = call.clone();
             gate::verb(&session.info.capabilities, verb)?;
             let params = codec::params::<P>(params.as_str())?;
-            handler(Begun {
+            let begun = Begun {
                 session,
                 call,
                 verb,
                 params,
-            })
-            .await
+            };
+            let result = handler(begun).await?;
+            let mut line = Vec::with_capacity(LINE_BYTES);
+            codec::write_response(&mut line, answered.id(), &result);
+            answered.put_line(line);
+            Ok(())
         };
         answer
             .await
-            .map(Arc::new)
-            .map_err(|error| -> ErrorObjectOwned { wire(&error) })
+            .map_err(|error: Error| -> ErrorObjectOwned { wire(&error) })
     };
     module
         .register_async_method(P::METHOD, callback)

@@ -8,7 +8,7 @@ use sandbox_core::{Ctx, Result, SandboxPath, Verb};
 
 use super::call::{self, Interrupt};
 use super::{Files, changed, modified};
-use crate::root::{Fault, Found, Last, Missing, Outcome, read_link};
+use crate::root::{Fault, Found, Last, Missing, Near, Outcome, read_link};
 
 /// Most paths that are looked at where the call arrives, if they are in memory.
 const INLINE_PATHS: usize = 16;
@@ -33,11 +33,12 @@ impl Files {
         let files = self.clone();
         call::blocking(ctx, Verb::StatMany, Interrupt::Abandon, move |ctx| {
             let mut stats = Vec::with_capacity(request.paths.len());
+            let mut near = None;
             for path in &request.paths {
                 call::check(&ctx, Verb::StatMany)?;
                 stats.push(
                     files
-                        .stat(path)
+                        .stat(path, &mut near)
                         .map_err(|fault| fault.on(Verb::StatMany, path)),
                 );
             }
@@ -56,7 +57,15 @@ impl Files {
         }
     }
 
-    fn stat(&self, path: &SandboxPath) -> Outcome<Option<Stat>> {
+    fn stat(&self, path: &SandboxPath, near: &mut Option<Near>) -> Outcome<Option<Stat>> {
+        match self.roots.stat_near(path, near) {
+            Some(Ok(stat)) if kind(&stat) != EntryKind::Link => {
+                return Ok(Some(describe(&stat, None)));
+            }
+            Some(Err(Errno::NOENT)) => return Ok(None),
+            // Everything else is judged on the way that knows all roots.
+            _ => {}
+        }
         let found = match self.roots.find(path, Last::Keep, Missing::Fail) {
             Err(Fault::Os(Errno::NOENT | Errno::NOTDIR)) => return Ok(None),
             found => found?,

@@ -41,6 +41,13 @@ pub(super) fn facts(bytes: &[u8], start: &[u8], part: Part) -> TextFacts {
 
 /// How lines end.
 pub(super) fn newline(bytes: &[u8]) -> Newline {
+    // Nearly every text has no carriage return, and is then not gone through line by line.
+    if memchr(b'\r', bytes).is_none() {
+        return match memchr(b'\n', bytes) {
+            Some(_) => Newline::Lf,
+            None => Newline::None,
+        };
+    }
     let (mut lf, mut crlf) = (false, false);
     for at in memchr_iter(b'\n', bytes) {
         if at > 0 && bytes[at - 1] == b'\r' {

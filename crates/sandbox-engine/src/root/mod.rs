@@ -28,7 +28,7 @@ use rustix::fs::{Mode, OFlags};
 use sandbox_core::{Error, ErrorKind, MountAccess, Result, SandboxPath, Verb};
 
 pub(crate) use fault::{Fault, Outcome, os_error};
-pub(crate) use open::{Cached, Opened, check_access, is_kernel_files, kind_name, open_entry};
+pub(crate) use open::{Cached, Near, Opened, check_access, is_kernel_files, kind_name, open_entry};
 pub(crate) use tree::Destination;
 pub(crate) use walk::{Entry, Found, Last, Missing, make_directory, read_link};
 

@@ -48,6 +48,21 @@ pub(crate) struct Opened {
     pub(crate) stat: Stat,
 }
 
+/// The directory that was looked into last.
+#[derive(Debug)]
+pub(crate) struct Near {
+    root: usize,
+    /// From the root, links and all.
+    path: Vec<u8>,
+    dir: OwnedFd,
+}
+
+impl Near {
+    fn is(&self, root: usize, path: &[u8]) -> bool {
+        self.root == root && self.path == path
+    }
+}
+
 impl Roots {
     /// Opens a regular file for reading.
     pub(crate) fn open_file(&self, path: &SandboxPath, cached: Cached) -> Outcome<Opened> {
@@ -106,6 +121,46 @@ impl Roots {
         // A place can be held without the right to enter it, and then nothing could start there.
         check_access(fd.as_fd(), OsStr::new("."), Access::EXEC_OK)?;
         Ok(fd)
+    }
+
+    /// What a path names, a link itself, by one look into the directory that `near` is, if the path lies
+    /// in there: of many paths most are neighbours. `None` if only the walk by hand can tell.
+    pub(crate) fn stat_near(
+        &self,
+        path: &SandboxPath,
+        near: &mut Option<Near>,
+    ) -> Option<Result<Stat, Errno>> {
+        let (index, rest) = self.locate(path).ok()?;
+        let root = self.root(index);
+        if root.holds_another || rest.is_empty() {
+            return None;
+        }
+        let slash = rest.iter().rposition(|&byte| byte == b'/');
+        let (parent, name) = match slash {
+            Some(slash) => (&rest[..slash], &rest[slash + 1..]),
+            None => (&rest[..0], &rest[..]),
+        };
+        if matches!(name, b"" | b".") {
+            return None;
+        }
+        let dir = if parent.is_empty() {
+            root.fd()
+        } else {
+            if !near.as_ref().is_some_and(|near| near.is(index, parent)) {
+                *near = Some(Near {
+                    root: index,
+                    path: parent.to_vec(),
+                    dir: beneath(root, parent, DIRECTORY, Cached::No).ok()?,
+                });
+            }
+            near.as_ref()?.dir.as_fd()
+        };
+        let name = OsStr::from_bytes(name);
+        match rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+            // What the kernel's own file systems hold is refused where it is walked to.
+            Ok(stat) if stat.st_dev != root.dev => None,
+            result => Some(result),
+        }
     }
 
     /// What a path names, a link itself, without waiting for the disk.

@@ -166,6 +166,24 @@ pub fn write_notification<T: Notification>(out: &mut Vec<u8>, params: &T) {
     out.push(b'\n');
 }
 
+/// Appends the line of a response that has a result.
+pub fn write_response<T: serde::Serialize>(out: &mut Vec<u8>, id: u64, result: &T) {
+    #[derive(serde::Serialize)]
+    struct Message<'a, T> {
+        jsonrpc: &'static str,
+        id: u64,
+        result: &'a T,
+    }
+    let message = Message {
+        jsonrpc: "2.0",
+        id,
+        result,
+    };
+    serde_json::to_writer(&mut *out, &message)
+        .expect("our own messages have string keys, and memory does not fail");
+    out.push(b'\n');
+}
+
 /// The verb of a method, for errors. `ping` has none of its own and counts as a part of the handshake.
 fn verb_of(method: &str) -> Verb {
     crate::method::verb(method).unwrap_or(Verb::Initialize)

@@ -11,6 +11,7 @@ pub mod stream_data;
 
 pub use envelope::{
     Envelope, Id, id_in_prefix, method_in_prefix, params, result, write_notification,
+    write_response,
 };
 pub use line::{Line, LineBuffer};
 pub use stream_data::{
