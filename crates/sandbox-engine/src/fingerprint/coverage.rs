@@ -3,6 +3,7 @@
 //! What is absent from an incomplete record is not gone. So a record says where it has holes, and
 //! nothing is concluded from absence there.
 
+use rustix::io::Errno;
 use sandbox_core::search::{Completeness, IncompleteCause};
 
 /// Holes that are kept by name. With more, nothing is concluded from any absence.
@@ -15,6 +16,8 @@ pub(super) struct Coverage {
     /// Directories whose entries are not known.
     holes: Vec<Box<[u8]>>,
     more_holes: u64,
+    /// The first of those that were not found again, and why it could not be read then.
+    passing: Option<(Box<[u8]>, Errno)>,
     /// Files whose content is not known.
     unread: u64,
     first_unread: Option<Box<[u8]>>,
@@ -59,9 +62,14 @@ impl Coverage {
         self.moving += entries;
     }
 
-    /// So many directories could not be read, and nobody knows which.
-    pub(super) fn unknown_holes(&mut self, directories: u64) {
+    /// So many directories could not be read, and can be now: nobody knows which they were.
+    ///
+    /// - `first`: one that could not be read, and why
+    pub(super) fn passing_holes(&mut self, directories: u64, first: Option<(Vec<u8>, Errno)>) {
         self.more_holes += directories;
+        if directories > 0 && self.passing.is_none() {
+            self.passing = first.map(|(path, errno)| (path.into(), errno));
+        }
     }
 
     /// Adds what somebody else saw of the same tree.
@@ -70,7 +78,10 @@ impl Coverage {
             self.cut(cut);
         }
         other.holes.iter().for_each(|path| self.hole(path));
-        self.more_holes += other.more_holes;
+        self.passing_holes(
+            other.more_holes,
+            other.passing.map(|(path, errno)| (path.into(), errno)),
+        );
         self.unread += other.unread;
         if self.first_unread.is_none() {
             self.first_unread = other.first_unread;
@@ -121,38 +132,56 @@ impl Coverage {
             None => {}
         }
         let directories = self.holes.len() as u64 + self.more_holes;
-        if directories > 0 {
-            let first = self.holes.first().map(|path| name(path));
+        let directories_unread = counted(directories, "directory", "directories");
+        if let Some(first) = self.holes.first() {
+            return incomplete(
+                IncompleteCause::Permission,
+                unreadable(&directories_unread, first),
+            );
+        }
+        if let Some((path, errno)) = &self.passing {
             return incomplete(
                 IncompleteCause::Permission,
                 format!(
-                    "{directories} directories could not be read, such as {}; exclude them, or let the user this runs as read them",
-                    first.unwrap_or_default()
+                    "{directories_unread} could not be read for a moment, such as {} ({errno}); ask again",
+                    name(path)
                 ),
             );
         }
-        if self.unread > 0 {
-            let first = self.first_unread.as_ref().map(|path| name(path));
+        if directories > 0 {
             return incomplete(
                 IncompleteCause::Permission,
-                format!(
-                    "{} files could not be read, such as {}; exclude them, or let the user this runs as read them",
-                    self.unread,
-                    first.unwrap_or_default()
-                ),
+                format!("{directories_unread} could not be read for a moment; ask again"),
+            );
+        }
+        if let Some(first) = &self.first_unread {
+            return incomplete(
+                IncompleteCause::Permission,
+                unreadable(&counted(self.unread, "file", "files"), first),
             );
         }
         if self.moving > 0 {
             return incomplete(
                 IncompleteCause::Changed,
                 format!(
-                    "{} entries changed while they were looked at; ask again when nothing changes them",
-                    self.moving
+                    "{} changed while looked at; ask again when nothing changes them",
+                    counted(self.moving, "entry", "entries")
                 ),
             );
         }
         Completeness::Complete
     }
+}
+
+fn unreadable(what: &str, first: &[u8]) -> String {
+    format!(
+        "{what} could not be read, such as {}; exclude what cannot be, or let the user this runs as read it",
+        name(first)
+    )
+}
+
+fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 /// A name in a sentence: no line of output can be forged with it.
@@ -208,7 +237,23 @@ mod tests {
         assert_eq!(cause, IncompleteCause::Permission);
         assert_eq!(
             reason,
-            r#"1 files could not be read, such as "secret\n"; exclude them, or let the user this runs as read them"#
+            r#"1 file could not be read, such as "secret\n"; exclude what cannot be, or let the user this runs as read it"#
+        );
+    }
+
+    #[test]
+    fn what_could_not_be_read_for_a_moment_is_told_with_its_reason() {
+        let mut coverage = Coverage::default();
+        coverage.passing_holes(2, Some((Vec::new(), Errno::MFILE)));
+        assert!(!coverage.includes(b"a"));
+        let Completeness::Incomplete { reason, .. } = coverage.completeness() else {
+            panic!("it is not complete");
+        };
+        assert!(
+            reason.starts_with("2 directories")
+                && reason.contains(r#"".""#)
+                && reason.contains("open files"),
+            "{reason}"
         );
     }
 }

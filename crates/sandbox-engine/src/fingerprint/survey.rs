@@ -93,7 +93,8 @@ impl Survey<'_> {
                 named += 1;
             }
         }
-        coverage.unknown_holes(summary.unreadable.count.saturating_sub(named));
+        let passing = summary.unreadable.count.saturating_sub(named);
+        coverage.passing_holes(passing, summary.unreadable.first.clone());
     }
 
     /// Decides whose content is known and whose has to be read.
