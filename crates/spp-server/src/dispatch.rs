@@ -54,7 +54,7 @@ pub(crate) fn line(session: &Arc<Session>, methods: &Methods, line: &Line<'_>) -
         Line::TooLong { prefix } => {
             match id_in_prefix(prefix) {
                 Some(id) => {
-                    let max = session.limits.max_line_bytes;
+                    let max = session.max_line();
                     let verb = method_in_prefix(prefix).and_then(spp_protocol::method::verb);
                     let verb = verb.unwrap_or(Verb::Initialize);
                     let error = Error::refused(verb, ErrorKind::TooLarge)
@@ -139,7 +139,7 @@ fn request(
         Err(NotBegun::TooMany) => {
             let error = Error::refused(verb, ErrorKind::Busy).detail(format_args!(
                 "{} requests are under way, which is the most at once",
-                session.limits.max_in_flight
+                session.places()
             ));
             refuse(session, id, &error);
             return Dispatch::Done;
@@ -148,7 +148,7 @@ fn request(
     let mut extensions = Extensions::new();
     extensions.insert(call.clone());
     let params = Params::new(params.map(RawValue::get)).into_owned();
-    let max = max_response(session);
+    let max = session.max_line();
     let work = callback(WireId::Number(id), params, ConnectionId(0), max, extensions);
     let session = Arc::clone(session);
     Dispatch::Begun(Box::pin(async move {
@@ -164,12 +164,6 @@ fn request(
             });
         answer(&session, &call, verb, response, max).await;
     }))
-}
-
-/// The longest answer, in bytes, its line's end not counted.
-pub(crate) fn max_response(session: &Session) -> usize {
-    let theirs = session.host().copied().unwrap_or_default().max_line_bytes;
-    usize::try_from(session.limits.max_line_bytes.min(theirs)).unwrap_or(usize::MAX)
 }
 
 async fn answer(session: &Session, call: &Call, verb: Verb, response: MethodResponse, max: usize) {

@@ -30,7 +30,6 @@ use spp_protocol::message::Request;
 use spp_protocol::message::value::{Empty, StreamId};
 
 use crate::call::{Call, CallLimits, Outgoing};
-use crate::dispatch::max_response;
 use crate::failure::{failed, wire};
 use crate::session::Session;
 use crate::{gate, notice};
@@ -166,7 +165,7 @@ impl Work {
     /// Bytes that each list of changed entries may take, so that all three leave more than half of
     /// the line to the rest of an answer: a run's outcome is not lost because it changed much.
     fn list_bytes(&self) -> usize {
-        max_response(&self.session) / 8
+        self.session.max_line() / 8
     }
 
     /// Opens a stream from the host. To be called before the method first waits.

@@ -150,12 +150,13 @@ impl Connection {
         stop: &Cancel,
     ) -> Result<Ended, ServeError> {
         let mut stopped = pin!(stop.cancelled());
-        let max = usize::try_from(self.session.limits.max_line_bytes).unwrap_or(usize::MAX);
-        let mut lines = LineReader::new(reader, max);
+        let mut lines = LineReader::new(reader, self.session.max_line());
         let mut reads = 0;
         loop {
             while let Some(line) = lines.buffered() {
                 self.line(&line);
+                // The first line settles what the others may be.
+                lines.set_max(self.session.max_line());
             }
             while self.handlers.try_join_next().is_some() {}
             let filled = tokio::select! {

@@ -118,6 +118,19 @@ impl Session {
         true
     }
 
+    /// The longest line in either direction, in bytes without its end: this side's own limit until the host
+    /// has said its.
+    pub(crate) fn max_line(&self) -> usize {
+        let theirs = self.host().map_or(u64::MAX, |host| host.max_line_bytes);
+        usize::try_from(self.limits.max_line_bytes.min(theirs)).unwrap_or(usize::MAX)
+    }
+
+    /// Requests at once.
+    pub(crate) fn places(&self) -> usize {
+        let theirs = self.host().map_or(u32::MAX, |host| host.max_in_flight);
+        self.limits.max_in_flight.min(theirs) as usize
+    }
+
     pub(crate) fn is_draining(&self) -> bool {
         self.draining.load(Ordering::SeqCst)
     }
@@ -136,7 +149,7 @@ impl Session {
         if calls.contains_key(&id) {
             return Err(NotBegun::DuplicateId);
         }
-        let places = self.limits.max_in_flight as usize;
+        let places = self.places();
         let taken = if exempt {
             calls.len() >= places.saturating_add(ENDING_PLACES)
         } else {

@@ -152,7 +152,7 @@ impl Provider for Memory {
 
 pub(crate) struct MemorySandbox {
     descriptor: Arc<Descriptor>,
-    files: Mutex<BTreeMap<SandboxPath, Bytes>>,
+    pub(crate) files: Mutex<BTreeMap<SandboxPath, Bytes>>,
     counts: Arc<Counts>,
     gone: Cancel,
 }

@@ -134,6 +134,52 @@ async fn an_over_long_line_fails_the_call_it_is() {
 }
 
 #[tokio::test]
+async fn what_was_agreed_holds_and_not_what_this_side_alone_would_take() {
+    let mut host = Host::raw();
+    let mut params = initialize(&[1]);
+    params["limits"] = json!({ "max_line_bytes": 100_000, "max_in_flight": 2 });
+    host.request(1, "initialize", params).await;
+    let answer = host.next().await;
+    assert!(answer["result"]["limits"]["max_line_bytes"].as_u64() > Some(1 << 20));
+    host.request(2, "acquire", json!({ "spec": { "sandbox": "s" } }))
+        .await;
+    assert_eq!(host.next().await["method"], "$/progress");
+    assert_eq!(host.next().await["id"], 2);
+
+    let line = |id: u64, length: usize| {
+        let head = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping","params":{{"x":""#);
+        let tail = r#""}}"#;
+        let long = "x".repeat(length - head.len() - tail.len());
+        format!("{head}{long}{tail}")
+    };
+    host.line(line(3, 100_000)).await;
+    assert_eq!(host.next().await["result"], json!({}));
+    host.line(line(4, 100_001)).await;
+    let answer = host.next().await;
+    assert_eq!(
+        (&answer["id"], &answer["error"]["data"]["kind"]),
+        (&json!(4), &json!("limit_exceeded"))
+    );
+    assert_eq!(answer["error"]["data"]["effect"], "none");
+    let message = answer["error"]["message"].as_str().expect("a message");
+    assert!(message.contains("100000 bytes"), "{message}");
+
+    for id in [10, 11] {
+        host.request(id, "read", verb(json!({ "path": "wait" })))
+            .await;
+    }
+    host.request(12, "stat_many", verb(json!({ "paths": [] })))
+        .await;
+    let answer = host.next().await;
+    assert_eq!(
+        (&answer["id"], &answer["error"]["data"]["kind"]),
+        (&json!(12), &json!("busy"))
+    );
+    let message = answer["error"]["message"].as_str().expect("a message");
+    assert!(message.contains("2 requests"), "{message}");
+}
+
+#[tokio::test]
 async fn an_id_that_is_under_way_is_not_taken_twice() {
     let mut host = Host::ready().await;
     host.request(5, "read", verb(json!({ "path": "wait" })))
