@@ -11,6 +11,7 @@
 //! | `environment` | the variables of what runs there |
 //! | `bwrap` | the program that makes the namespaces: where it is, and whether it is one to use |
 //! | `launch` | the process between this one and bwrap: mounts, then another user, then bwrap |
+//! | `lone` | a user of its own for each sandbox that root starts |
 //! | `refusal` | why a sandbox could not be made, and what to do about it |
 //!
 //! **Invariants.** bwrap never runs with the machine's user 0. Nothing falls back to less isolation than was asked
@@ -21,6 +22,7 @@
 mod bwrap;
 mod environment;
 mod launch;
+mod lone;
 mod provider;
 mod refusal;
 mod spec;

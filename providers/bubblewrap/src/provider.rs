@@ -24,6 +24,7 @@ use spp_client::place::{PlaceOptions, Placed, Spawner, StartFault, find_engine};
 
 use crate::bwrap::{Finder, Program};
 use crate::launch::{ARGUMENT, Order, Starter};
+use crate::lone::{self, Lone};
 use crate::refusal::Refusal;
 use crate::spec::Plan;
 use crate::view::{HOME, NetworkView, TMP, View};
@@ -60,7 +61,14 @@ type Slot = tokio::sync::Mutex<Option<Living>>;
 struct Living {
     spec: AcquireSpec,
     sandbox: Arc<dyn Sandbox>,
-    placed: Placed,
+    place: Place,
+}
+
+/// An engine in a place of its own.
+struct Place {
+    engine: Placed,
+    /// Given back once the engine was ended.
+    _user: Option<Lone>,
 }
 
 impl Bubblewrap {
@@ -97,11 +105,7 @@ impl Bubblewrap {
     }
 
     /// Starts an engine in a place of its own.
-    async fn place(
-        &self,
-        ctx: &Ctx,
-        plan: &Plan,
-    ) -> std::result::Result<(Placed, Program), Trouble> {
+    async fn place(&self, ctx: &Ctx, plan: &Plan) -> std::result::Result<Place, Trouble> {
         let program = self.finder.find().await.map_err(Trouble::Refused)?;
         let engine = find_engine().map_err(|fault| {
             Trouble::Refused(Refusal::new(
@@ -109,7 +113,7 @@ impl Bubblewrap {
                 "every provider of this kind needs the engine beside it",
             ))
         })?;
-        let starter = starter();
+        let (starter, user) = starter().map_err(Trouble::Refused)?;
         let view = View {
             network: plan.network,
             engine: engine.path,
@@ -135,7 +139,10 @@ impl Bubblewrap {
             start_timeout: START,
         };
         match Placed::start(ctx, &self.spawner, command, options).await {
-            Ok(placed) => Ok((placed, program)),
+            Ok(engine) => Ok(Place {
+                engine,
+                _user: user,
+            }),
             Err(StartFault::Handshake { error, .. })
                 if matches!(
                     error.kind(),
@@ -150,11 +157,12 @@ impl Bubblewrap {
 
     async fn make(&self, ctx: &Ctx, spec: &AcquireSpec) -> Result<Living> {
         let plan = Plan::of(spec, std::env::vars_os())?;
-        let (placed, _) = self
+        let place = self
             .place(ctx, &plan)
             .await
             .map_err(|trouble| trouble.error(&spec.id))?;
-        let acquired = placed
+        let acquired = place
+            .engine
             .connection()
             .acquire_as(ctx, &plan.inside, |inside| self.describe(inside))
             .await;
@@ -162,10 +170,10 @@ impl Bubblewrap {
             Ok(sandbox) => Ok(Living {
                 spec: spec.clone(),
                 sandbox,
-                placed,
+                place,
             }),
             Err(error) => {
-                placed.end().await;
+                place.engine.end().await;
                 Err(error)
             }
         }
@@ -199,13 +207,13 @@ impl Trouble {
     }
 }
 
-/// Whether this is the machine's root, who has to become somebody else first.
-fn starter() -> Starter {
-    if rustix::process::geteuid().is_root() {
-        Starter::Root
-    } else {
-        Starter::User
+/// Who starts places here, and the user that is taken for one.
+fn starter() -> std::result::Result<(Starter, Option<Lone>), Refusal> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok((Starter::User, None));
     }
+    let user = lone::take()?;
+    Ok((Starter::Root { becomes: user.id }, Some(user)))
 }
 
 /// What the engine is told of the place it is in.
@@ -267,9 +275,10 @@ impl Provider for Bubblewrap {
             }
         };
         match self.place(ctx, &plan).await {
-            Ok((placed, _)) => {
-                let answer = placed.connection().probe(ctx, &plan.inside).await;
-                placed.end().await;
+            Ok(place) => {
+                let inside = place.engine.connection();
+                let answer = inside.probe(ctx, &plan.inside).await;
+                place.engine.end().await;
                 answer.map_err(|error| error.with_verb(Verb::Probe))
             }
             Err(Trouble::Refused(refusal)) => Ok(refusal.probe()),
@@ -281,7 +290,7 @@ impl Provider for Bubblewrap {
         let slot = self.slot(&spec.id);
         let mut living = slot.lock().await;
         if let Some(known) = &*living
-            && known.placed.is_there()
+            && known.place.engine.is_there()
         {
             if known.spec == *spec {
                 return Ok(Arc::clone(&known.sandbox));
@@ -321,14 +330,14 @@ impl Provider for Bubblewrap {
             Some(slot) => match slot.lock().await.take() {
                 None => false,
                 Some(living) => {
-                    let existed = living.placed.is_there();
+                    let existed = living.place.engine.is_there();
                     let ctx = ctx.clone().with_timeout(RELEASE);
-                    let inside = living.placed.connection();
+                    let inside = living.place.engine.connection();
                     // So that what holds the sandbox learns that it was released. The place is ended in any case.
                     if let Err(error) = inside.release(&ctx, id, Disposition::Keep).await {
                         tracing::debug!(sandbox = %id, %error, "the engine did not release it");
                     }
-                    living.placed.end().await;
+                    living.place.engine.end().await;
                     existed
                 }
             },
@@ -353,7 +362,7 @@ impl Provider for Bubblewrap {
                 continue;
             };
             if let Some(living) = &*living
-                && living.placed.is_there()
+                && living.place.engine.is_there()
             {
                 entries.push(SandboxEntry {
                     id,

@@ -24,7 +24,10 @@ pub(crate) struct Order {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Starter {
     /// The machine's user 0, who becomes another user first.
-    Root,
+    Root {
+        /// The number of that user and group.
+        becomes: u32,
+    },
     /// Anybody else.
     User,
 }
@@ -44,14 +47,15 @@ pub(crate) enum Item {
     Data { text: String, at: OsString },
 }
 
-/// Whether what is shown can be changed, and by whom it seems to be owned.
+/// Whether what is shown can be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     ReadOnly,
     ReadWrite,
 }
 
-const STARTERS: [(Starter, &str); 2] = [(Starter::Root, "root"), (Starter::User, "user")];
+/// Stands for the number of a user where nobody becomes another one.
+const NOBODY: &str = "-";
 const ACCESSES: [(Access, &str); 2] = [(Access::ReadOnly, "ro"), (Access::ReadWrite, "rw")];
 const DESCRIPTORS: [(bool, &str); 2] = [(true, "fd"), (false, "path")];
 
@@ -69,7 +73,10 @@ impl Order {
     /// As arguments.
     pub(crate) fn encode(&self) -> Vec<OsString> {
         let mut arguments = vec![
-            word(&STARTERS, self.starter),
+            match self.starter {
+                Starter::Root { becomes } => becomes.to_string().into(),
+                Starter::User => NOBODY.into(),
+            },
             self.parent.to_string().into(),
             word(&DESCRIPTORS, self.by_descriptor),
             self.bwrap.clone(),
@@ -95,7 +102,12 @@ impl Order {
     pub(crate) fn decode(arguments: Vec<OsString>) -> Option<Self> {
         let mut rest = arguments.into_iter();
         let mut order = Self {
-            starter: value(&STARTERS, &rest.next()?)?,
+            starter: match rest.next()?.to_str()? {
+                NOBODY => Starter::User,
+                number => Starter::Root {
+                    becomes: number.parse().ok()?,
+                },
+            },
             parent: rest.next()?.to_str()?.parse().ok()?,
             by_descriptor: value(&DESCRIPTORS, &rest.next()?)?,
             bwrap: rest.next()?,
@@ -130,7 +142,7 @@ mod tests {
     fn an_order_is_decoded_as_it_was_encoded_whatever_the_names() {
         let name = OsString::from_vec(b"/srv/\xff\n b".to_vec());
         let order = Order {
-            starter: Starter::Root,
+            starter: Starter::Root { becomes: 2_000 },
             parent: 7,
             by_descriptor: true,
             bwrap: "/usr/bin/bwrap".into(),
@@ -153,11 +165,11 @@ mod tests {
 
     #[test]
     fn arguments_that_are_none_of_ours_are_no_order() {
-        for arguments in [&[][..], &["root"], &["nobody", "1", "fd", "/x"]] {
+        for arguments in [&[][..], &["-"], &["nobody", "1", "fd", "/x"]] {
             let arguments = arguments.iter().map(OsString::from).collect();
             assert_eq!(Order::decode(arguments), None);
         }
-        let cut = ["user", "1", "fd", "/x", "b", "rw"].map(OsString::from);
+        let cut = ["-", "1", "fd", "/x", "b", "rw"].map(OsString::from);
         assert_eq!(Order::decode(cut.into()), None);
     }
 }

@@ -115,14 +115,9 @@ fn launch(order: &Order) -> Result<std::convert::Infallible, Failure> {
     // Descriptors that bwrap needs, until it has been executed.
     let mut kept = Vec::new();
     let mut arguments = vec![order.bwrap.clone()];
-    let (lone, binds) = match order.starter {
-        Starter::Root => {
-            let lone = user::take()?;
-            arguments.extend(user::hold(&lone.lock)?);
-            let binds = rooted::prepare(order, lone.id)?;
-            (Some(lone), binds)
-        }
-        Starter::User => (None, by_descriptor(order, &mut kept)?),
+    let binds = match order.starter {
+        Starter::Root { becomes } => rooted::prepare(order, becomes)?,
+        Starter::User => by_descriptor(order, &mut kept)?,
     };
     let mut binds = binds.into_iter();
     for item in &order.items {
@@ -138,8 +133,8 @@ fn launch(order: &Order) -> Result<std::convert::Infallible, Failure> {
             }
         }
     }
-    if let Some(lone) = &lone {
-        user::become_user(lone.id)?;
+    if let Starter::Root { becomes } = order.starter {
+        user::become_user(becomes)?;
         // Another user is another life: the wish has to be said again.
         die_with(order.parent).map_err(other("asking to die with the provider"))?;
     }

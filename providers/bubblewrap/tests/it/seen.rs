@@ -1,0 +1,174 @@
+//! What a sandbox sees, and what it does not.
+
+use serde_json::json;
+
+use super::support::{Scratch, each};
+
+#[test]
+fn what_runs_sees_its_workspace_and_nothing_else_of_anybodys() {
+    each(|who| {
+        let scratch = Scratch::new(who);
+        let secret = scratch.beside("secret");
+        std::fs::write(secret.join("key"), "hidden").expect("a file");
+        std::fs::write(scratch.workspace().join("file"), "shown").expect("a file");
+        let mut served = scratch.serve();
+        assert_eq!(served.descriptor["root"], "/workspace");
+        assert_eq!(served.sh("pwd; cat file"), "/workspace\nshown");
+        let found = served.sh(&format!("cat {}/key", secret.display()));
+        assert!(found.contains("No such file"), "{found}");
+        assert_eq!(
+            served.sh("cd /; echo *"),
+            "bin dev etc home lib lib64 proc run sbin sys tmp usr workspace\n".replace(
+                "lib64 ",
+                if std::path::Path::new("/lib64").exists() {
+                    "lib64 "
+                } else {
+                    ""
+                }
+            )
+        );
+        for secret in [
+            "/etc/shadow",
+            "/root",
+            "/etc/ssh",
+            "/var",
+            "/run/user",
+            "/boot",
+        ] {
+            let found = served.sh(&format!("ls -d {secret}"));
+            assert!(found.contains("No such file"), "{secret}: {found}");
+        }
+        // Nobody else's processes.
+        let processes = served.sh("ls /proc | grep -c '^[0-9]'");
+        let count: u32 = processes.trim().parse().expect("a number");
+        assert!(count < 12, "{count} processes are seen");
+    });
+}
+
+#[test]
+fn what_is_written_outside_of_the_workspace_is_refused_or_gone_with_the_sandbox() {
+    each(|who| {
+        let scratch = Scratch::new(who);
+        let mut served = scratch.serve();
+        for file in [
+            "/x",
+            "/usr/x",
+            "/etc/x",
+            "/run/spp/x",
+            "/run/x",
+            "/dev/x",
+            "/sys/x",
+            "/home/x",
+        ] {
+            let said = served.sh(&format!("echo x >{file} && echo written"));
+            assert!(!said.contains("written"), "{file}: {said}");
+        }
+        let name = format!("spp-private-{}", std::process::id());
+        let script =
+            format!("for it in /tmp ~ /dev/shm; do echo kept >$it/{name} && cat $it/{name}; done");
+        assert_eq!(
+            served.sh(&script),
+            "kept\nkept\nkept\n",
+            "the places of its own"
+        );
+        assert_eq!(
+            served.sh(&format!("cat /tmp/{name}")),
+            "kept\n",
+            "it is there for the next command"
+        );
+        assert!(!std::path::Path::new("/tmp").join(&name).exists());
+        served.call("release", &json!({"sandbox": "s", "disposition": "keep"}));
+        served.acquire(&scratch.spec(&json!({})));
+        assert_eq!(served.sh(&format!("ls /tmp ~ /dev/shm | grep {name}")), "");
+    });
+}
+
+#[test]
+fn there_is_no_network_unless_the_policy_opens_it() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    let connect = format!("exec 3<>/dev/tcp/127.0.0.1/{port} && echo connected");
+    let bash = |script: &str| format!("bash -c '{script}' 2>&1");
+    each(|who| {
+        let scratch = Scratch::new(who);
+        let mut served = scratch.serve();
+        assert_eq!(served.descriptor["network"], "none");
+        let said = served.sh(&bash(&connect));
+        assert!(said.contains("refused"), "{said}");
+        assert_eq!(
+            served.sh("ls /sys/class/net 2>&1 | grep -v cannot; grep -c : /proc/net/dev"),
+            "1\n"
+        );
+        let mut open = scratch.serve_with(&json!({"network": "open"}));
+        assert_eq!(open.descriptor["network"], "open");
+        assert_eq!(open.sh(&bash(&connect)), "connected\n");
+        assert_eq!(
+            open.descriptor["guarantees"]["network_denied"],
+            "unavailable"
+        );
+    });
+}
+
+#[test]
+fn variables_are_the_places_and_none_is_seen_in_any_command_line() {
+    each(|who| {
+        let scratch = Scratch::new(who);
+        let mut start = scratch.command();
+        let mut served =
+            super::support::Served::start(start.env("TOKEN", "hidden-1").env("TZ", "UTC"));
+        served.acquire(
+            &scratch.spec(&json!({"env": {"changes": [{"name": "SECRET", "value": "hidden-2"}]}})),
+        );
+        let said =
+            served.sh("echo $SECRET.$TOKEN.$TZ.$HOME.$TMPDIR.$SPP_HOST; cat ~/x 2>/dev/null");
+        assert_eq!(said, "hidden-2..UTC./home/sandbox./tmp.\n");
+        for pid in served.family() {
+            for file in ["cmdline", "environ"] {
+                let text = std::fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+                let text = String::from_utf8_lossy(&text).into_owned();
+                let own = pid == served.child.id() || text.contains("--launch");
+                assert!(!text.contains("hidden-2"), "{file} of {pid}");
+                assert!(own || !text.contains("hidden-1"), "{file} of {pid}");
+            }
+        }
+    });
+}
+
+#[test]
+fn nothing_that_is_open_here_is_open_there() {
+    each(|who| {
+        let scratch = Scratch::new(who);
+        let secret = scratch.beside("secret");
+        let mut shell = match scratch.user() {
+            None => super::support::command("sh"),
+            Some(user) => {
+                let mut start = super::support::command("setpriv");
+                start.args([&format!("--reuid={user}"), &format!("--regid={user}")]);
+                start.args(["--clear-groups", "sh"]);
+                start
+            }
+        };
+        shell.args(["-c", "exec 7<\"$1\" 9<\"$1\"; exec \"$0\""]);
+        shell.arg(scratch.provider()).arg(&secret);
+        let mut served = super::support::Served::start(&mut shell);
+        served.acquire(&scratch.spec(&json!({})));
+        assert_eq!(
+            served.sh("ls /proc/self/fd"),
+            "0\n1\n2\n3\n",
+            "3 is the directory that ls reads"
+        );
+        let engine = served.named("engine");
+        for entry in std::fs::read_dir(format!("/proc/{engine}/fd"))
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            let target = std::fs::read_link(entry.path()).unwrap_or_default();
+            assert!(
+                !target.starts_with(secret.parent().expect("private"))
+                    || target.starts_with(scratch.workspace()),
+                "{target:?}"
+            );
+        }
+    });
+}
