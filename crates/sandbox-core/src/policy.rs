@@ -20,6 +20,9 @@ pub struct Policy {
     pub env: EnvPolicy,
     /// Restrictions that must hold in full; otherwise the acquire is refused.
     pub require: BTreeSet<Restriction>,
+    /// Restrictions that are wanted as far as the place can give them; the descriptor tells how far that
+    /// is. For a place that cannot give one in full and is better with it than without.
+    pub prefer: BTreeSet<Restriction>,
     /// Limits on what runs there.
     pub limits: Limits,
 }

@@ -84,23 +84,24 @@ pub struct Domain {
 }
 
 impl Domain {
-    /// Describes a domain to the kernel.
-    pub(crate) fn new(writes: Writes, writable: &[BorrowedFd<'_>]) -> Result<Self, GuardError> {
+    /// Describes a domain to the kernel. Nothing where that knows none.
+    pub(crate) fn new(
+        writes: Writes,
+        writable: &[BorrowedFd<'_>],
+    ) -> Result<Option<Self>, GuardError> {
+        if writes == Writes::Contained && writable.len() > MOST_RULES {
+            return Err(GuardError::TooManyRules(writable.len()));
+        }
         if !Landlock::of_kernel().is_there() {
-            return Err(GuardError::NoLandlock);
+            return Ok(None);
         }
         let ruleset = match writes {
-            Writes::Contained if writable.len() > MOST_RULES => {
-                return Err(GuardError::TooManyRules(writable.len()));
-            }
             Writes::Contained => contained(writable),
             Writes::Unguarded => processes_only(),
         };
         let ruleset = ruleset.map_err(|error| GuardError::Domain(error.to_string()))?;
         let descriptor: Option<OwnedFd> = ruleset.into();
-        descriptor
-            .map(|ruleset| Domain { ruleset })
-            .ok_or(GuardError::NoLandlock)
+        Ok(descriptor.map(|ruleset| Domain { ruleset }))
     }
 
     /// Puts this thread, and all it starts, into a new domain of this description, for good. It must have

@@ -13,11 +13,6 @@ pub enum GuardError {
     /// A filter could not be made.
     #[error("a filter of system calls could not be made: {0}")]
     Filter(String),
-    /// The kernel has no Landlock, or it was turned off when the machine was started.
-    #[error(
-        "this kernel has no Landlock (Linux 5.13 or newer, with `landlock` among the `lsm=` of its command line)"
-    )]
-    NoLandlock,
     /// Each directory costs every process that is started.
     #[error("{0} writable directories are asked for, and at most {MOST_RULES} can be had")]
     TooManyRules(usize),

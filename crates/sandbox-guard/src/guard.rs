@@ -15,7 +15,7 @@ use crate::sys;
 #[derive(Debug)]
 pub struct Guard {
     programs: Vec<BpfProgram>,
-    domain: Domain,
+    domain: Option<Domain>,
 }
 
 impl Guard {
@@ -28,7 +28,6 @@ impl Guard {
     /// | error | when |
     /// | --- | --- |
     /// | [`GuardError::TooManyRules`] | more than [`MOST_RULES`](crate::MOST_RULES) directories are writable |
-    /// | [`GuardError::NoLandlock`] | the kernel does not have it |
     /// | [`GuardError::Processor`], [`GuardError::Filter`], [`GuardError::Domain`] | it cannot be described to this kernel |
     ///
     /// Sources: seccomp(2), landlock(7).
@@ -52,10 +51,12 @@ impl Guard {
             .try_for_each(|program| sys::install(program))
     }
 
-    /// What processes are in that are guarded. They enter with [`Domain::enter`].
+    /// What processes are in that are guarded; they enter with [`Domain::enter`]. Nothing where the kernel
+    /// has no Landlock (Linux 5.13, and not turned off): then only the filters are a guard, and the
+    /// [`Proof`](crate::Proof) says what that leaves open.
     #[must_use]
-    pub fn domain(&self) -> &Domain {
-        &self.domain
+    pub fn domain(&self) -> Option<&Domain> {
+        self.domain.as_ref()
     }
 
     /// Puts all of it on at once: for a process that is guarded and starts no guarded ones.
@@ -64,8 +65,9 @@ impl Guard {
     ///
     /// The kernel's reason. Some of it may be on.
     pub fn put_on(&self) -> io::Result<()> {
+        let entered = |domain: &Domain| Domain::enter(domain.as_fd());
         self.install_filters()
-            .and_then(|()| Domain::enter(self.domain.as_fd()))
+            .and_then(|()| self.domain().map_or(Ok(()), entered))
             .map_err(io::Error::from_raw_os_error)
     }
 }

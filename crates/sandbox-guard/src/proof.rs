@@ -115,7 +115,10 @@ impl Guard {
         if self.install_filters().is_err() {
             return NO_FILTERS;
         }
-        if Domain::enter(self.domain().as_fd()).is_err() {
+        if self
+            .domain()
+            .is_some_and(|domain| Domain::enter(domain.as_fd()).is_err())
+        {
             return NO_DOMAIN;
         }
         let mut open = 0;

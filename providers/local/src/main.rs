@@ -36,7 +36,7 @@ fn main() -> ExitCode {
                 version: env!("CARGO_PKG_VERSION").into(),
                 place: Place {
                     notes: vec![
-                        "commands run in your own tree and with your own privileges; nothing is isolated"
+                        "commands run in your own tree and with your own privileges; nothing is kept away that no policy asks for"
                             .into(),
                     ],
                     ..Place::open("local")

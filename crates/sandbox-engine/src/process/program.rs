@@ -101,6 +101,12 @@ impl Program {
             (Stage::Directory, _) => refused(ErrorKind::PermissionDenied)
                 .detail("the working directory cannot be entered")
                 .caused_by(error),
+            (Stage::Guard, _) => refused(ErrorKind::SpawnFailed)
+                .detail(
+                    "the guard that it should run under could not be put on, and nothing runs without it; \
+                     acquire the sandbox again to see what this kernel has",
+                )
+                .caused_by(error),
             (_, libc::EAGAIN | libc::ENOMEM | libc::EMFILE | libc::ENFILE) => {
                 refused(ErrorKind::SpawnFailed)
                     .detail(NO_ROOM)

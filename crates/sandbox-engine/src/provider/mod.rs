@@ -1,15 +1,22 @@
 //! Sandboxes on this machine, made of a directory that is already there.
 //!
 //! **Invariants.**
-//! - What a policy requires and cannot be had is refused before anything exists (`policy`).
+//! - What a policy requires and cannot be had is refused before anything exists (`policy`). What is said of a
+//!   sandbox was tried by really doing it (`attest`), and where the guard of a process cannot be put on, that
+//!   process does not run: so what held at the start holds at every launch.
 //! - The directory is the caller's. It is never removed, whatever a release asks for.
 //! - A sandbox that is acquired again under its id is another life of it, with a higher generation,
 //!   even if this process was another one meanwhile.
 
+mod attest;
+mod guarded;
 mod place;
 mod policy;
+mod temporary;
 
 use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -17,13 +24,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use sandbox_core::{
     AcquireSpec, Capabilities, Capability, Closed, Ctx, Descriptor, Disposition, EnvChange, Error,
-    ErrorKind, Generation, MountAccess, Platform, Probe, Provider, ProviderInfo, ReleaseReceipt,
-    Result, Sandbox, SandboxEntry, SandboxId, SandboxPath, SandboxState, TemplateReceipt,
-    TemplateSpec, Update, Verb,
+    ErrorKind, Generation, Grade, MountAccess, Network, Platform, Probe, Provider, ProviderInfo,
+    ReleaseReceipt, Restriction, Result, Sandbox, SandboxEntry, SandboxId, SandboxPath,
+    SandboxState, TemplateReceipt, TemplateSpec, Update, Verb,
 };
 
+use self::guarded::Guarded;
 pub use self::place::{GuardUse, Place};
 use self::policy::Plan;
+use self::temporary::TemporaryDirectory;
 use crate::engine::{self, Engine};
 use crate::file::call::{self, Interrupt};
 use crate::process::Processes;
@@ -77,6 +86,8 @@ struct State {
 struct Living {
     spec: AcquireSpec,
     engine: Arc<Engine>,
+    /// Removed when the sandbox is released.
+    temporary: Option<TemporaryDirectory>,
 }
 
 impl EngineProvider {
@@ -126,11 +137,11 @@ impl EngineProvider {
             root: prepared.roots.workspace().clone(),
             home: prepared.environment.get(b"HOME").and_then(absolute),
             shell: prepared.shell.clone(),
-            network: prepared.plan.network.clone(),
-            guarantees: prepared.plan.guarantees.clone(),
+            network: prepared.network.clone(),
+            guarantees: prepared.guarantees.clone(),
             limits: prepared.plan.reports.clone(),
             capabilities: self.info.capabilities.clone(),
-            notes: self.options.place.notes.clone(),
+            notes: prepared.notes.clone(),
         }
     }
 
@@ -140,18 +151,19 @@ impl EngineProvider {
             return Ok(engine);
         }
         let mut state = self.state();
-        let pool = match &state.pool {
-            Some(pool) => pool.clone(),
-            None => {
-                let pool = Pool::new(PoolOptions::default()).map_err(|error| {
-                    Error::refused(Verb::Acquire, ErrorKind::ProviderUnavailable)
-                        .on(&spec.id)
-                        .detail("no process can be made that would watch over commands; see the limits of this user")
-                        .caused_by(error)
-                })?;
-                state.pool.insert(pool).clone()
-            }
-        };
+        let options = PoolOptions::default();
+        let pool = match (&prepared.guarded, &state.pool) {
+            // What starts the processes of one guard starts none of another.
+            (Some(guarded), _) => Pool::guarded(options, Arc::clone(&guarded.guard)),
+            (None, Some(pool)) => Ok(pool.clone()),
+            (None, None) => Pool::new(options).inspect(|pool| state.pool = Some(pool.clone())),
+        }
+        .map_err(|error| {
+            Error::refused(Verb::Acquire, ErrorKind::ProviderUnavailable)
+                .on(&spec.id)
+                .detail("no process can be made that would watch over commands; see the limits of this user")
+                .caused_by(error)
+        })?;
         // The clock makes a life of this process later than any of one before; counting makes two of
         // this process differ.
         let clock = SystemTime::now()
@@ -166,6 +178,7 @@ impl EngineProvider {
         let living = Living {
             spec: spec.clone(),
             engine: Arc::clone(&engine),
+            temporary: prepared.guarded.and_then(|guarded| guarded.temporary),
         };
         state.living.insert(spec.id.clone(), living);
         Ok(engine)
@@ -177,12 +190,29 @@ impl EngineProvider {
         let mut env = spec.policy.env.clone();
         env.changes
             .splice(0..0, OWN_VARIABLES.map(EnvChange::remove));
-        let environment = Environment::of_policy(verb, &env, &self.options.place.inherit)?;
+        let mut environment = Environment::of_policy(verb, &env, &self.options.place.inherit)?;
         let directory = PathBuf::from(spec.root.as_deref().unwrap_or("."));
-        let mounts = plan.roots.clone();
+        let (place, spec) = (self.options.place.clone(), spec.clone());
         // A disk that is asked may be slow, or a network away.
         call::blocking(ctx, verb, Interrupt::Abandon, move |_| {
-            let roots = open_roots(&directory, &mounts).map_err(|error| error.with_verb(verb))?;
+            let as_asked = |error: Error| error.with_verb(verb);
+            let roots = open_roots(&directory, &plan.roots).map_err(as_asked)?;
+            let guarded = plan
+                .guard
+                .map(|guard| Guarded::new(guard, &place, &roots))
+                .transpose()
+                .map_err(|error| as_asked(error).on(&spec.id))?;
+            let guarantees = attest::guarantees(
+                &place,
+                guarded.as_ref().map(|guarded| guarded.tried),
+                &inside(&place, &roots, &plan.roots),
+            );
+            let network = plan.settle(&place, &spec, &guarantees).map_err(as_asked)?;
+            let mut notes = place.notes;
+            if let Some(guarded) = &guarded {
+                environment.change(verb, &guarded.environment(&env.changes))?;
+                notes.extend(guarded.notes());
+            }
             let shell = SHELLS
                 .into_iter()
                 .find(|shell| is_program(Path::new(shell)));
@@ -192,6 +222,10 @@ impl EngineProvider {
                 environment,
                 roots,
                 shell,
+                guarded,
+                guarantees,
+                network,
+                notes,
             })
         })
         .await
@@ -204,6 +238,10 @@ struct Prepared {
     environment: Environment,
     roots: Roots,
     shell: Option<SandboxPath>,
+    guarded: Option<Guarded>,
+    guarantees: BTreeMap<Restriction, Grade>,
+    network: Network,
+    notes: Vec<String>,
 }
 
 #[async_trait]
@@ -214,8 +252,8 @@ impl Provider for EngineProvider {
 
     async fn probe(&self, ctx: &Ctx, spec: &AcquireSpec) -> Result<Probe> {
         match self.prepare_spec(ctx, Verb::Probe, spec).await {
-            Ok(_) => Ok(Probe::Works {
-                notes: self.options.place.notes.clone(),
+            Ok(prepared) => Ok(Probe::Works {
+                notes: prepared.notes,
             }),
             Err(error) if error.is_verdict() => Ok(Probe::Fails {
                 reason: format!("{} {}", error.subject(), error.kind())
@@ -251,8 +289,13 @@ impl Provider for EngineProvider {
     ) -> Result<ReleaseReceipt> {
         let living = self.state().living.remove(id);
         let existed = living.is_some();
-        if let Some(Living { engine, .. }) = living {
+        if let Some(Living {
+            engine, temporary, ..
+        }) = living
+        {
             engine.close(Closed::Released).await;
+            // A disk that removes may take its time; whether it could is logged there.
+            let _ = tokio::task::spawn_blocking(move || drop(temporary)).await;
         }
         // The directory was there before, so that keeping it is all that is ever done.
         Ok(ReleaseReceipt {
@@ -298,16 +341,27 @@ fn unsupported(verb: Verb, instead: &str) -> Error {
     Error::refused(verb, ErrorKind::Unsupported).detail(instead)
 }
 
-fn open_roots(directory: &Path, mounts: &[PathBuf]) -> Result<Roots> {
+fn open_roots(directory: &Path, mounts: &[(PathBuf, MountAccess)]) -> Result<Roots> {
     let mut roots = Roots::new(directory, MountAccess::ReadWrite)?;
-    for mount in mounts {
-        roots.add(mount, MountAccess::ReadWrite)?;
+    for (mount, access) in mounts {
+        roots.add(mount, *access)?;
     }
     // Held as a place, which needs no right at all; what is wanted is to enter it.
     roots
         .open_dir(Verb::Acquire, &SandboxPath::root())
         .map_err(|error| error.on(directory.display()))?;
     Ok(roots)
+}
+
+/// Directories of the place that may be written.
+fn inside(place: &Place, roots: &Roots, mounts: &[(PathBuf, MountAccess)]) -> Vec<PathBuf> {
+    let workspace = PathBuf::from(OsStr::from_bytes(roots.workspace().as_bytes()));
+    let mounts = mounts.iter().map(|(mount, _)| mount.clone());
+    let own = place.writable.iter().cloned();
+    std::iter::once(workspace)
+        .chain(mounts)
+        .chain(own)
+        .collect()
 }
 
 fn absolute(path: &[u8]) -> Option<SandboxPath> {

@@ -1,35 +1,36 @@
-//! What a policy asks for, and what of it can be had without isolation.
+//! What a policy asks for, and what of it can be had at a place.
 //!
-//! A sandbox here shares the machine: its network, its files, its processes. So a policy that keeps
-//! something away is refused, all of it at once and with what to do about it. What each process can
-//! be given by the kernel, or the engine can see to by itself, is granted.
+//! It is decided in two steps. First what the policy alone says: which limits can be had, and whether there
+//! has to be a guard ([`Plan::of`]). Then, once that guard was tried, whether everything that is required
+//! holds ([`Plan::settle`]); if not, it is refused, all of it at once and with what to do about it.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use sandbox_core::{
     AcquireSpec, EnforcedBy, Error, ErrorKind, Grade, Limit, LimitKind, LimitReport, Mount,
-    MountAccess, Network, Restriction, Result, SandboxPath, Strength, Verb,
+    MountAccess, Network, Policy, Restriction, Result, SandboxPath, Strength, Verb,
 };
+use sandbox_guard::{GuardSpec, Neighbours, NetworkUse, Writes};
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 
-use super::place::Place;
+use super::place::{GuardUse, Place};
 use crate::process::Settings;
 use crate::process::environment::Environment;
 use crate::supervisor::RlimitSpec;
 
-/// A policy that can be kept.
-#[derive(Clone, Debug)]
+/// What is to be made for a policy.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Plan {
     /// Directories that are roots beside the workspace.
-    pub(super) roots: Vec<PathBuf>,
+    pub(super) roots: Vec<(PathBuf, MountAccess)>,
     /// What became of the limits.
     pub(super) reports: BTreeMap<LimitKind, LimitReport>,
-    /// The network that there is.
-    pub(super) network: Network,
-    /// How well each restriction holds.
-    pub(super) guarantees: BTreeMap<Restriction, Grade>,
+    /// The guard that there has to be.
+    pub(super) guard: Option<GuardSpec>,
+    /// What cannot be had in any case, each with its reason.
+    unmet: Vec<String>,
     rlimits: Vec<RlimitSpec>,
     wall_time: Option<Duration>,
     concurrency: Option<usize>,
@@ -71,42 +72,20 @@ impl Plan {
                 format!("{location} has no options; remove them"),
             );
         }
-        let mut plan = Self::without_policy(place);
-        let mut unmet = Vec::new();
-        match (&spec.policy.network, &plan.network) {
-            (None, _)
-            | (Some(Network::None), Network::None)
-            | (Some(Network::Open), Network::Open) => {}
-            (Some(Network::Open), _) => {
-                unmet.push("there is no network here; ask for none".to_owned());
-            }
-            (Some(Network::None | Network::Allow(_)), _) => {
-                unmet.push("the network cannot be kept away; ask for an open one".to_owned());
-            }
-        }
-        for restriction in &spec.policy.require {
-            match plan.guarantees.get(restriction) {
-                Some(Grade::Full) => {}
-                Some(Grade::Partial { gaps }) => unmet.push(format!(
-                    "{} cannot be had in full ({})",
-                    restriction.name(),
-                    gaps.join("; ")
-                )),
-                Some(Grade::Unavailable) | None => {
-                    unmet.push(format!("{} cannot be had", restriction.name()));
-                }
-            }
-        }
+        let mut plan = Self {
+            guard: guard_for(place, &spec.policy),
+            ..Self::default()
+        };
         for mount in &spec.policy.mounts {
             match root_of(mount) {
-                Ok(root) => plan.roots.push(root),
-                Err(reason) => unmet.push(reason),
+                Ok(root) => plan.roots.push((root, mount.access)),
+                Err(reason) => plan.unmet.push(reason),
             }
         }
         for (&kind, limit) in &spec.policy.limits {
             let enforced_by = plan.limit(kind, *limit);
             if enforced_by == EnforcedBy::None && limit.strength == Strength::Required {
-                unmet.push(format!(
+                plan.unmet.push(format!(
                     "the limit {} cannot be enforced; ask for it as best effort",
                     kind.name()
                 ));
@@ -119,35 +98,59 @@ impl Plan {
                 },
             );
         }
-        if unmet.is_empty() {
-            return Ok(plan);
-        }
-        let unmet = unmet.join("; ");
-        refused(
-            ErrorKind::PolicyUnmet,
-            format!(
-                "{unmet}; {location} keeps no more away than that: choose a location that isolates, or ask for less"
-            ),
-        )
+        Ok(plan)
     }
 
-    /// What there is without any policy.
-    fn without_policy(place: &Place) -> Self {
-        let guarantees: BTreeMap<_, _> = Restriction::ALL
-            .map(|restriction| (restriction, place.grade(restriction)))
-            .into();
-        Self {
-            roots: Vec::new(),
-            reports: BTreeMap::new(),
-            network: match place.grade(Restriction::NetworkDenied) {
-                Grade::Full => Network::None,
-                Grade::Partial { .. } | Grade::Unavailable => Network::Open,
-            },
-            guarantees,
-            rlimits: Vec::new(),
-            wall_time: None,
-            concurrency: None,
+    /// Decides whether what is asked for holds, and returns the network that there is.
+    ///
+    /// - `guarantees`: how well each restriction holds
+    pub(super) fn settle(
+        &self,
+        place: &Place,
+        spec: &AcquireSpec,
+        guarantees: &BTreeMap<Restriction, Grade>,
+    ) -> Result<Network> {
+        let mut unmet = self.unmet.clone();
+        let short_of = |restriction: Restriction| match guarantees.get(&restriction) {
+            Some(Grade::Full) => None,
+            Some(Grade::Partial { gaps }) => Some(format!(
+                "{} cannot be had in full: {}",
+                restriction.name(),
+                gaps.join(", and ")
+            )),
+            Some(Grade::Unavailable) | None => {
+                Some(format!("{} cannot be had", restriction.name()))
+            }
+        };
+        let denied = short_of(Restriction::NetworkDenied);
+        match (&spec.policy.network, &denied) {
+            (None, _) | (Some(Network::None), None) | (Some(Network::Open), Some(_)) => {}
+            (Some(Network::None), Some(reason)) => {
+                unmet.push(format!("the network cannot be kept away ({reason})"));
+            }
+            (Some(Network::Open), None) => {
+                unmet.push("there is no network here, and an open one is asked for".to_owned());
+            }
+            (Some(Network::Allow(_)), _) => unmet.push(
+                "no network of some origins only can be had; ask for none, or an open one"
+                    .to_owned(),
+            ),
         }
+        unmet.extend(spec.policy.require.iter().copied().filter_map(short_of));
+        if unmet.is_empty() {
+            return Ok(match denied {
+                None => Network::None,
+                Some(_) => Network::Open,
+            });
+        }
+        Err(Error::refused(Verb::Acquire, ErrorKind::PolicyUnmet)
+            .on(&spec.id)
+            .detail(format_args!(
+                "{}; {} keeps no more away than that: choose a location that isolates, or ask for less \
+                 (what holds in part only can be had as `prefer`)",
+                unmet.join("; "),
+                place.location
+            )))
     }
 
     /// What everything that runs is subject to.
@@ -209,21 +212,53 @@ impl Plan {
     }
 }
 
+/// The guard that there has to be at a place, for a policy.
+fn guard_for(place: &Place, policy: &Policy) -> Option<GuardSpec> {
+    let kept = |restriction| place.grade(restriction) == Grade::Full;
+    let wanted = |restriction: Restriction| {
+        let preferred = policy.prefer.contains(&restriction);
+        !kept(restriction) && (policy.require.contains(&restriction) || preferred)
+    };
+    let writes = match kept(Restriction::WriteContained) {
+        true => Writes::Unguarded,
+        false => Writes::Contained,
+    };
+    let no_network = match &policy.network {
+        Some(Network::None) => !kept(Restriction::NetworkDenied),
+        Some(Network::Open) => false,
+        Some(Network::Allow(_)) | None => wanted(Restriction::NetworkDenied),
+    };
+    let read_only = policy
+        .mounts
+        .iter()
+        .any(|mount| mount.access == MountAccess::ReadOnly);
+    let needed = no_network
+        || (read_only && writes == Writes::Contained)
+        || wanted(Restriction::WriteContained)
+        || wanted(Restriction::ProcessContained);
+    (needed || place.guard == GuardUse::Always).then_some(GuardSpec {
+        writes,
+        network: match no_network {
+            true => NetworkUse::Denied,
+            false => NetworkUse::Open,
+        },
+        neighbours: match kept(Restriction::ProcessContained) {
+            true => Neighbours::Own,
+            false => Neighbours::Shared,
+        },
+    })
+}
+
 /// The directory that a mount adds, where it is seen as what it is.
 fn root_of(mount: &Mount) -> Result<PathBuf, String> {
-    let host = mount.host.display();
-    if SandboxPath::parse(mount.host.as_os_str().as_bytes()).as_ref() != Ok(&mount.sandbox) {
-        return Err(format!(
-            "{host} cannot be shown as {}; show it as itself",
-            mount.sandbox
-        ));
+    if SandboxPath::parse(mount.host.as_os_str().as_bytes()).as_ref() == Ok(&mount.sandbox) {
+        return Ok(mount.host.clone());
     }
-    match mount.access {
-        MountAccess::ReadWrite => Ok(mount.host.clone()),
-        MountAccess::ReadOnly => Err(format!(
-            "{host} cannot be kept from being written; ask for it read-write"
-        )),
-    }
+    Err(format!(
+        "{} cannot be shown as {}; show it as itself",
+        mount.host.display(),
+        mount.sandbox
+    ))
 }
 
 #[cfg(test)]
@@ -238,8 +273,15 @@ mod tests {
         spec
     }
 
+    /// What becomes of a spec where every restriction has this grade.
+    fn settled(spec: &AcquireSpec, grade: &Grade) -> Result<Network> {
+        let place = Place::open("local");
+        let guarantees = Restriction::ALL.map(|restriction| (restriction, grade.clone()));
+        Plan::of(&place, spec)?.settle(&place, spec, &guarantees.into())
+    }
+
     fn check(change: impl FnOnce(&mut AcquireSpec), kind: ErrorKind, says: &[&str]) {
-        let error = Plan::of(&Place::open("local"), &spec(change)).expect_err("it cannot be had");
+        let error = settled(&spec(change), &Grade::Unavailable).expect_err("it cannot be had");
         assert_eq!(
             (error.kind(), error.effect()),
             (kind, Effect::None),
@@ -251,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_need_isolation_is_refused_all_at_once_with_what_to_do() {
+    fn what_cannot_be_had_is_refused_all_at_once_with_what_to_do() {
         check(
             |spec| {
                 spec.policy.network = Some(Network::None);
@@ -262,53 +304,135 @@ mod tests {
                 };
                 spec.policy.limits.insert(LimitKind::Memory, limit);
                 spec.policy.limits.insert(LimitKind::OpenFiles, limit);
+                spec.policy
+                    .mounts
+                    .push(mount("/elsewhere", MountAccess::ReadOnly));
             },
             ErrorKind::PolicyUnmet,
             &[
                 "network",
                 "write-contained",
                 "memory",
+                "/srv/cache cannot be shown as /elsewhere",
                 "choose a location that isolates",
             ],
         );
     }
 
-    #[test]
-    fn a_mount_is_shown_as_itself_and_writable_or_not_at_all() {
-        let mount = |sandbox: &str, access| Mount {
+    fn mount(sandbox: &str, access: MountAccess) -> Mount {
+        Mount {
             host: "/srv/cache".into(),
             sandbox: SandboxPath::parse(sandbox).expect("valid"),
             access,
+        }
+    }
+
+    #[test]
+    fn what_holds_in_part_is_refused_with_its_gaps_and_had_as_preferred() {
+        let gaps = vec!["modes can be changed".to_owned()];
+        let partly = Grade::Partial { gaps };
+        let required = spec(|spec| {
+            spec.policy.require.insert(Restriction::WriteContained);
+        });
+        let error = settled(&required, &partly).expect_err("it does not hold in full");
+        let text = error.to_string();
+        assert!(
+            text.contains("modes can be changed") && text.contains("prefer"),
+            "{text}"
+        );
+        let preferred = spec(|spec| {
+            spec.policy.prefer.insert(Restriction::WriteContained);
+        });
+        let network = |grade| settled(&preferred, grade).expect("it may hold in part");
+        assert_eq!(network(&partly), Network::Open);
+        assert_eq!(network(&Grade::Full), Network::None);
+    }
+
+    #[test]
+    fn a_network_that_is_denied_and_open_is_refused() {
+        let both = spec(|spec| {
+            spec.policy.network = Some(Network::Open);
+            spec.policy.require.insert(Restriction::NetworkDenied);
+        });
+        for grade in [Grade::Full, Grade::Unavailable] {
+            let error = settled(&both, &grade).expect_err("both cannot be");
+            assert_eq!(error.kind(), ErrorKind::PolicyUnmet);
+        }
+    }
+
+    #[test]
+    fn there_is_a_guard_where_something_is_asked_for_that_the_place_does_not_keep_away() {
+        let guard = |place: &Place, change: &dyn Fn(&mut Policy)| {
+            let mut policy = Policy::default();
+            change(&mut policy);
+            guard_for(place, &policy)
         };
-        check(
-            |spec| {
-                spec.policy
-                    .mounts
-                    .push(mount("/elsewhere", MountAccess::ReadWrite));
-            },
-            ErrorKind::PolicyUnmet,
-            &["/srv/cache", "/elsewhere"],
-        );
-        check(
-            |spec| {
-                spec.policy
-                    .mounts
-                    .push(mount("/srv/cache", MountAccess::ReadOnly));
-            },
-            ErrorKind::PolicyUnmet,
-            &["read-write"],
-        );
+        let mut place = Place::open("local");
+        assert_eq!(guard(&place, &|_| {}), None);
+        let open_network = |policy: &mut Policy| policy.network = Some(Network::Open);
+        assert_eq!(guard(&place, &open_network), None);
+        let no_network = |policy: &mut Policy| policy.network = Some(Network::None);
+        let read_only = |policy: &mut Policy| {
+            policy
+                .mounts
+                .push(mount("/srv/cache", MountAccess::ReadOnly));
+        };
+        let everything = GuardSpec {
+            writes: Writes::Contained,
+            network: NetworkUse::Denied,
+            neighbours: Neighbours::Shared,
+        };
+        let with_network = GuardSpec {
+            network: NetworkUse::Open,
+            ..everything
+        };
+        assert_eq!(guard(&place, &no_network), Some(everything));
+        assert_eq!(guard(&place, &read_only), Some(with_network));
+        for (restriction, expected) in [
+            (Restriction::NetworkDenied, Some(everything)),
+            (Restriction::WriteContained, Some(with_network)),
+            (Restriction::ProcessContained, Some(with_network)),
+            (Restriction::SecretsHidden, None),
+        ] {
+            let required = |policy: &mut Policy| policy.require = [restriction].into();
+            let preferred = |policy: &mut Policy| policy.prefer = [restriction].into();
+            assert_eq!(guard(&place, &required), expected, "{restriction:?}");
+            assert_eq!(guard(&place, &preferred), expected, "{restriction:?}");
+            let mut kept = place.clone();
+            kept.kept_away.insert(restriction, Grade::Full);
+            assert_eq!(guard(&kept, &required), None, "{restriction:?}");
+        }
+        for restriction in Restriction::ALL {
+            place.kept_away.insert(restriction, Grade::Full);
+        }
+        assert_eq!(guard(&place, &no_network), None);
+        assert_eq!(guard(&place, &read_only), None);
+        place.guard = GuardUse::Always;
+        let least = GuardSpec {
+            writes: Writes::Unguarded,
+            network: NetworkUse::Open,
+            neighbours: Neighbours::Own,
+        };
+        assert_eq!(guard(&place, &|_| {}), Some(least));
+    }
+
+    #[test]
+    fn a_mount_is_shown_as_itself_or_not_at_all() {
         let plan = Plan::of(
             &Place::open("local"),
             &spec(|spec| {
-                spec.policy
-                    .mounts
-                    .push(mount("/srv/cache", MountAccess::ReadWrite));
+                for access in [MountAccess::ReadWrite, MountAccess::ReadOnly] {
+                    spec.policy.mounts.push(mount("/srv/cache", access));
+                }
             }),
         );
+        let cache = PathBuf::from("/srv/cache");
         assert_eq!(
             plan.expect("it can be had").roots,
-            [PathBuf::from("/srv/cache")]
+            [
+                (cache.clone(), MountAccess::ReadWrite),
+                (cache, MountAccess::ReadOnly)
+            ]
         );
     }
 

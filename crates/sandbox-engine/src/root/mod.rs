@@ -135,6 +135,25 @@ impl Roots {
         &self.table[0].prefix
     }
 
+    /// The directories that may be written, by their handles.
+    pub(crate) fn writable(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.with(MountAccess::ReadWrite).map(Root::fd)
+    }
+
+    /// A root that may not be written although it lies beneath one that may, and that one. What keeps
+    /// directories from being written may not be able to make such an exception.
+    pub(crate) fn exception(&self) -> Option<(&SandboxPath, &SandboxPath)> {
+        self.with(MountAccess::ReadOnly).find_map(|inner| {
+            let above = |outer: &&Root| strip(&inner.prefix, &outer.prefix).is_some();
+            let outer = self.with(MountAccess::ReadWrite).find(above)?;
+            Some((&inner.prefix, &outer.prefix))
+        })
+    }
+
+    fn with(&self, access: MountAccess) -> impl Iterator<Item = &Root> {
+        self.table.iter().filter(move |root| root.access == access)
+    }
+
     /// Opens a directory to start a program in.
     ///
     /// # Errors

@@ -18,8 +18,9 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{MemfdFlags, Mode, OFlags};
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendFlags};
+use sandbox_guard::Guard;
 
-use super::leader::Desk;
+use super::leader::{Desk, Failure, Given};
 use super::slip::SLIP;
 use super::sys::{self, Reaped};
 use super::tree::Table;
@@ -77,6 +78,10 @@ pub(super) struct Supervisor {
     timer: OwnedFd,
     pub(super) table: Table,
     desk: Desk,
+    /// What leaders are guarded by, besides the filters that this process is under itself.
+    domain: Option<OwnedFd>,
+    /// Why nothing can be started: the filters could not be installed.
+    unguarded: Option<i32>,
     pub(super) own: i32,
     /// One that waits for a run, or has taken it since we looked.
     leader: Option<i32>,
@@ -104,19 +109,34 @@ struct Woken {
 }
 
 /// Is this process from now on. Called right after the fork, with every signal blocked.
-pub(super) fn supervise(control: OwnedFd, queue: OwnedFd) -> ! {
-    let ended = set_up(control, queue).map(|mut supervisor| supervisor.serve());
+///
+/// - `guard`, `domain`: what everything that is started is under, and our own descriptor of its domain
+pub(super) fn supervise(
+    control: OwnedFd,
+    queue: OwnedFd,
+    guard: Option<&Guard>,
+    domain: Option<OwnedFd>,
+) -> ! {
+    let ended = set_up(control, queue, guard, domain).map(|mut supervisor| supervisor.serve());
     sys::exit(i32::from(ended.is_none()))
 }
 
 /// Keeps nothing of the engine but the sockets. `None` if the kernel refuses something needed.
-fn set_up(control: OwnedFd, queue: OwnedFd) -> Option<Supervisor> {
+fn set_up(
+    control: OwnedFd,
+    queue: OwnedFd,
+    guard: Option<&Guard>,
+    domain: Option<OwnedFd>,
+) -> Option<Supervisor> {
     sys::default_signals();
     quiet_streams()?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).ok()?;
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable).ok()?;
     rustix::process::setsid().ok()?;
     Some(Supervisor {
+        // Here, because what is forked from here inherits them for nothing.
+        unguarded: guard.and_then(|guard| guard.install_filters().err()),
+        domain,
         control,
         queue,
         children: sys::child_signals().ok()?,
@@ -225,11 +245,21 @@ impl Supervisor {
     }
 
     /// Makes a leader, where there is no child.
-    fn make_leader(&mut self) -> Result<(), i32> {
-        let unneeded = [self.control.as_fd(), self.children.as_fd()];
-        let leader =
-            self.desk
-                .leader(self.queue.as_fd(), self.timer.as_fd(), unneeded, self.own)?;
+    fn make_leader(&mut self) -> Result<(), Failure> {
+        if let Some(errno) = self.unguarded {
+            return Err((Stage::Guard, errno));
+        }
+        let given = Given {
+            queue: self.queue.as_fd(),
+            timer: self.timer.as_fd(),
+            domain: self.domain.as_ref().map(AsFd::as_fd),
+            unneeded: [self.control.as_fd(), self.children.as_fd()],
+            supervisor: self.own,
+        };
+        let leader = self
+            .desk
+            .leader(&given)
+            .map_err(|errno| (Stage::Fork, errno))?;
         self.leader = Some(leader);
         Ok(())
     }
@@ -247,9 +277,9 @@ impl Supervisor {
         let made = if self.deaths < MOST_DEATHS {
             self.make_leader()
         } else {
-            Err(libc::EAGAIN)
+            Err((Stage::Fork, libc::EAGAIN))
         };
-        let Err(errno) = made else { return };
+        let Err((stage, errno)) = made else { return };
         let mut bytes = [0; REQUEST_BYTES];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(RUN_DESCRIPTORS))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -262,10 +292,7 @@ impl Supervisor {
         {
             self.begun = run;
             self.deaths = 0;
-            self.send(Reply::Failed {
-                stage: Stage::Fork,
-                errno,
-            });
+            self.send(Reply::Failed { stage, errno });
         }
     }
 

@@ -16,12 +16,13 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::{Pid, Signal, WaitOptions};
+use sandbox_guard::Guard;
 
 use super::tree::Table;
 use super::{child, sys};
@@ -30,6 +31,8 @@ use super::{child, sys};
 const CONTROL: RawFd = 3;
 /// Where it keeps the one that its leaders wait on.
 const LEADER: RawFd = 4;
+/// Where it keeps what its leaders are guarded by, if they are.
+const DOMAIN: RawFd = 5;
 /// How long orphans of a lost supervisor are killed before they are given up.
 const ORPHAN_LIMIT: Duration = Duration::from_secs(5);
 
@@ -59,10 +62,12 @@ pub(super) struct Forked {
 
 /// Makes a supervisor.
 ///
+/// - `guard`: what everything that it starts is under
+///
 /// # Errors
 ///
 /// What the kernel says when there are too many processes, descriptors, or too little memory.
-pub(super) fn supervisor() -> io::Result<Forked> {
+pub(super) fn supervisor(guard: Option<&Guard>) -> io::Result<Forked> {
     let pair = || {
         rustix::net::socketpair(
             AddressFamily::UNIX,
@@ -79,12 +84,15 @@ pub(super) fn supervisor() -> io::Result<Forked> {
     let mut register = register();
     collect(&mut register);
     let mask = sys::block_signals();
+    let domain = guard.and_then(Guard::domain);
     // SAFETY: the child calls only `keep_only` and `supervise`, which make system calls on memory
     // they have, take no lock, do not unwind, and never return here.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
-        let [control, leader] = keep_only([their_control, their_leader]);
-        child::supervise(control, leader);
+        let domain = domain.map(|domain| domain.as_fd());
+        let (control, leader, domain) =
+            keep_only(their_control.as_fd(), their_leader.as_fd(), domain);
+        child::supervise(control, leader, guard, domain);
     }
     let failed = io::Error::last_os_error();
     sys::restore_signals(&mask);
@@ -99,32 +107,39 @@ pub(super) fn supervisor() -> io::Result<Forked> {
     })
 }
 
-/// Moves the sockets to their places and closes every descriptor above them. In the child only.
-fn keep_only(sockets: [OwnedFd; 2]) -> [OwnedFd; 2] {
+/// Moves these to their places and closes every other descriptor from there on. In the child only.
+fn keep_only(
+    control: BorrowedFd<'_>,
+    leader: BorrowedFd<'_>,
+    domain: Option<BorrowedFd<'_>>,
+) -> (OwnedFd, OwnedFd, Option<OwnedFd>) {
     // Out of the way first: one may be where the other belongs.
-    let high = sockets.map(
-        |socket| match rustix::io::fcntl_dupfd_cloexec(&socket, LEADER + 1) {
-            Ok(high) => high.into_raw_fd(),
-            Err(_) => sys::exit(1),
-        },
-    );
-    let mut place = CONTROL;
-    high.map(|socket| {
-        // SAFETY: this is a fork whose frames never return, so whoever owned the descriptor at this
-        // place in the engine does not exist here. It is open after `dup3` and has no other owner.
-        let kept = unsafe {
-            if libc::dup3(socket, place, libc::O_CLOEXEC) < 0 {
-                sys::exit(1);
-            }
-            OwnedFd::from_raw_fd(place)
-        };
-        if place == LEADER {
-            // SAFETY: as above, for every descriptor beyond the two.
-            unsafe { sys::close_from(LEADER + 1) };
+    let high = |given: BorrowedFd<'_>| match rustix::io::fcntl_dupfd_cloexec(given, DOMAIN + 1) {
+        Ok(high) => high.into_raw_fd(),
+        Err(_) => sys::exit(1),
+    };
+    let (control, leader, domain) = (high(control), high(leader), domain.map(high));
+    let (control, leader) = (place(control, CONTROL), place(leader, LEADER));
+    let domain = domain.map(|domain| place(domain, DOMAIN));
+    let first = match domain {
+        Some(_) => DOMAIN + 1,
+        None => DOMAIN,
+    };
+    // SAFETY: as in `place`, for every descriptor beyond those.
+    unsafe { sys::close_from(first) };
+    (control, leader, domain)
+}
+
+/// Moves a descriptor to its place. In the child only.
+fn place(descriptor: RawFd, place: RawFd) -> OwnedFd {
+    // SAFETY: this is a fork whose frames never return, so whoever owned the descriptor at this place in
+    // the engine does not exist here. It is open after `dup3` and has no other owner.
+    unsafe {
+        if libc::dup3(descriptor, place, libc::O_CLOEXEC) < 0 {
+            sys::exit(1);
         }
-        place += 1;
-        kept
-    })
+        OwnedFd::from_raw_fd(place)
+    }
 }
 
 /// Notes that a supervisor was told to go, by closing its sockets.

@@ -25,6 +25,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 use rustix::process::Signal;
+use sandbox_guard::Domain;
 
 use super::image::{FLAG_NO_NEW_PRIVILEGES, FLAG_TERMINAL, View};
 use super::slip::{SLIP, Terms};
@@ -47,14 +48,30 @@ struct Work {
     socket: RawFd,
     /// Wakes the supervisor at the first moment that it has to know of.
     timer: RawFd,
+    /// What it is guarded by, as a descriptor; negative if by nothing.
+    domain: RawFd,
     /// What is the supervisor's alone.
     unneeded: [RawFd; 2],
     supervisor: i32,
     inline: *mut u64,
 }
 
+/// What a supervisor gives its leader.
+pub(super) struct Given<'a> {
+    /// Where its run comes from.
+    pub(super) queue: BorrowedFd<'a>,
+    /// What it sets for its supervisor.
+    pub(super) timer: BorrowedFd<'a>,
+    /// What it is guarded by.
+    pub(super) domain: Option<BorrowedFd<'a>>,
+    /// What it shall not hold open.
+    pub(super) unneeded: [BorrowedFd<'a>; 2],
+    /// The supervisor's own number.
+    pub(super) supervisor: i32,
+}
+
 /// The step that failed, and the kernel's reason.
-type Failure = (Stage, i32);
+pub(super) type Failure = (Stage, i32);
 
 impl Desk {
     /// Takes the memory for it.
@@ -67,29 +84,20 @@ impl Desk {
 
     /// Makes a leader, and returns its number. There must be no other, and no child at all.
     ///
-    /// - `socket`, `timer`: what it receives its run from, and sets for its supervisor
-    /// - `unneeded`: what it shall not hold open
-    /// - `supervisor`: this process
-    ///
     /// # Errors
     ///
     /// The kernel's reason.
-    pub(super) fn leader(
-        &mut self,
-        socket: BorrowedFd<'_>,
-        timer: BorrowedFd<'_>,
-        unneeded: [BorrowedFd<'_>; 2],
-        supervisor: i32,
-    ) -> Result<i32, i32> {
+    pub(super) fn leader(&mut self, given: &Given<'_>) -> Result<i32, i32> {
         if let Some((start, bytes)) = SLIP.clear() {
             // SAFETY: a leader mapped it for itself, and has left this memory.
             unsafe { sys::unmap(start, bytes) };
         }
         let work = Work {
-            socket: socket.as_raw_fd(),
-            timer: timer.as_raw_fd(),
-            unneeded: unneeded.map(|fd| fd.as_raw_fd()),
-            supervisor,
+            socket: given.queue.as_raw_fd(),
+            timer: given.timer.as_raw_fd(),
+            domain: given.domain.map_or(-1, |domain| domain.as_raw_fd()),
+            unneeded: given.unneeded.map(|fd| fd.as_raw_fd()),
+            supervisor: given.supervisor,
             inline: self.inline.words().as_mut_ptr(),
         };
         let top = self.stack.top().cast::<Work>().wrapping_sub(1);
@@ -121,7 +129,7 @@ extern "C" fn lead(work: *mut c_void) -> c_int {
         // SAFETY: the descriptor table is a copy, and nothing in this process uses this one.
         unsafe { libc::close(unneeded) };
     }
-    let alone = set_apart(work.supervisor);
+    let alone = set_apart(work);
     // SAFETY: the mapping has this many bytes, and is this process's until it executes.
     let inline = unsafe { std::slice::from_raw_parts_mut(work.inline, INLINE_BYTES / 8) };
     let failure = match receive(work, inline) {
@@ -138,15 +146,22 @@ extern "C" fn lead(work: *mut c_void) -> c_int {
 }
 
 /// What can be done before it is known what to execute.
-fn set_apart(supervisor: i32) -> Result<(), Failure> {
+fn set_apart(work: &Work) -> Result<(), Failure> {
     let at = |error: rustix::io::Errno| (Stage::Accept, error.raw_os_error());
     // Should the supervisor be killed, the kernel ends at least the leader at once.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(at)?;
-    if rustix::process::getppid().map(rustix::process::Pid::as_raw_pid) != Some(supervisor) {
+    if rustix::process::getppid().map(rustix::process::Pid::as_raw_pid) != Some(work.supervisor) {
         // It was killed before that was said.
         sys::exit(0);
     }
     rustix::process::setsid().map_err(at)?;
+    if work.domain >= 0 {
+        // Ahead of the run, for which it then costs nothing. What follows needs no file of ours, and signals
+        // nobody; and a descriptor that was opened outside stays what it is.
+        // SAFETY: the supervisor has it open, and so has this copy of its table until we execute.
+        let domain = unsafe { BorrowedFd::borrow_raw(work.domain) };
+        Domain::enter(domain).map_err(|errno| (Stage::Guard, errno))?;
+    }
     Ok(())
 }
 

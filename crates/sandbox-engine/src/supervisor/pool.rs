@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use sandbox_guard::Guard;
 use tokio::net::UnixDatagram;
 use tokio::time::Instant;
 
@@ -65,6 +66,8 @@ pub struct Pool {
 pub(super) struct Shared {
     idle: Mutex<Vec<Supervisor>>,
     options: PoolOptions,
+    /// What everything is under that is started.
+    guard: Option<Arc<Guard>>,
     /// Somebody will look whether too many wait.
     tended: AtomicBool,
 }
@@ -118,11 +121,26 @@ impl Pool {
     /// What the system says when it gives no process or no descriptor, or when there is no runtime
     /// that watches descriptors.
     pub fn new(options: PoolOptions) -> io::Result<Self> {
+        Pool::with(options, None)
+    }
+
+    /// Makes a pool with one supervisor waiting, and everything that is started under a guard: where that
+    /// cannot be put on, nothing is started.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn guarded(options: PoolOptions, guard: Arc<Guard>) -> io::Result<Self> {
+        Pool::with(options, Some(guard))
+    }
+
+    fn with(options: PoolOptions, guard: Option<Arc<Guard>>) -> io::Result<Self> {
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
-        let first = Supervisor::new()?;
+        let first = Supervisor::new(guard.as_deref())?;
         let shared = Shared {
             idle: Mutex::new(vec![first]),
             options,
+            guard,
             tended: AtomicBool::new(false),
         };
         Ok(Pool {
@@ -202,14 +220,14 @@ impl Shared {
         let waiting = self.idle().pop();
         match waiting {
             Some(supervisor) => Ok((supervisor, false)),
-            None => Ok((Supervisor::new()?, true)),
+            None => Ok((Supervisor::new(self.guard.as_deref())?, true)),
         }
     }
 
     /// Keeps one waiting. That none can be made now is said by whoever needs it.
     fn restock(shared: &Arc<Self>) {
         if shared.idle().is_empty()
-            && let Ok(supervisor) = Supervisor::new()
+            && let Ok(supervisor) = Supervisor::new(shared.guard.as_deref())
         {
             Shared::put(shared, supervisor);
         }
@@ -244,12 +262,12 @@ impl Shared {
 }
 
 impl Supervisor {
-    fn new() -> io::Result<Self> {
+    fn new(guard: Option<&Guard>) -> io::Result<Self> {
         let Forked {
             control,
             leader,
             pid,
-        } = fork::supervisor()?;
+        } = fork::supervisor(guard)?;
         match UnixDatagram::from_std(control.into()) {
             Ok(control) => Ok(Supervisor {
                 control,

@@ -74,6 +74,8 @@ pub enum Stage {
     Limit,
     /// `no_new_privs` could not be set.
     Privileges,
+    /// The guard could not be put on.
+    Guard,
     /// The kernel would not execute any candidate.
     Exec,
 }
@@ -293,7 +295,7 @@ impl Scope {
 }
 
 impl Stage {
-    const ALL: [Stage; 8] = [
+    const ALL: [Stage; 9] = [
         Stage::Accept,
         Stage::Fork,
         Stage::Directory,
@@ -301,6 +303,7 @@ impl Stage {
         Stage::Stdio,
         Stage::Limit,
         Stage::Privileges,
+        Stage::Guard,
         Stage::Exec,
     ];
 
@@ -314,6 +317,7 @@ impl Stage {
             Stage::Limit => 6,
             Stage::Privileges => 7,
             Stage::Exec => 8,
+            Stage::Guard => 9,
         }
     }
 

@@ -7,6 +7,8 @@ mod file_remove;
 mod file_user;
 mod file_write;
 mod fingerprint;
+mod guard;
+mod guard_tools;
 mod process;
 mod process_engine;
 mod process_input;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use sandbox_core::process::{ExecRequest, ProcessSpec};
 use sandbox_core::{
     AcquireSpec, Capability, Closed, Ctx, Disposition, EnvChange, ErrorKind, Network, Probe,
-    Provider, SandboxExt, SandboxId, SandboxPath, Strength,
+    Provider, Restriction, SandboxExt, SandboxId, SandboxPath, Strength,
 };
 use sandbox_core::{Limit, LimitKind};
 use sandbox_engine::{EngineProvider, Place, ProviderOptions};
@@ -179,7 +179,7 @@ async fn what_cannot_be_enforced_is_refused_before_anything_is_there() {
     let directory = tempfile::tempdir().expect("a directory");
     let (provider, ctx) = (provider(), Ctx::new());
     let mut spec = spec("one", directory.path());
-    spec.policy.network = Some(Network::None);
+    spec.policy.require.insert(Restriction::SecretsHidden);
     let error = refusal(&provider, &spec, ErrorKind::PolicyUnmet).await;
     assert!(error.to_string().contains("isolates"), "{error}");
     assert!(provider.list(&ctx).await.expect("listed").is_empty());

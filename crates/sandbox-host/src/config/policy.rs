@@ -3,6 +3,7 @@
 //! Here only the text is read. Whether a place can do what is asked is its provider's to say, and
 //! it refuses what it cannot.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use sandbox_core::{
@@ -21,7 +22,7 @@ type Result<T, E = ConfigError> = std::result::Result<T, E>;
 
 /// Reads `[sandbox.policy]`; limits stay empty.
 pub(super) fn policy(section: &Section<'_>) -> Result<Policy> {
-    section.allow(&["network", "require", "env"], &["mounts"])?;
+    section.allow(&["network", "require", "prefer", "env"], &["mounts"])?;
     Ok(Policy {
         network: network(section)?,
         mounts: Vec::new(),
@@ -29,12 +30,8 @@ pub(super) fn policy(section: &Section<'_>) -> Result<Policy> {
             Some(env) => environment(&env)?,
             None => EnvPolicy::default(),
         },
-        require: section
-            .strings("require")?
-            .unwrap_or_default()
-            .into_iter()
-            .map(|(name, span)| restriction(section, name, span))
-            .collect::<Result<_>>()?,
+        require: restrictions(section, "require")?,
+        prefer: restrictions(section, "prefer")?,
         limits: Limits::new(),
     })
 }
@@ -92,14 +89,28 @@ fn is_origin(text: &str) -> bool {
         && port.parse::<u16>().is_ok_and(|port| port != 0)
 }
 
-fn restriction(section: &Section<'_>, name: &str, span: Range<usize>) -> Result<Restriction> {
+fn restrictions(section: &Section<'_>, key: &'static str) -> Result<BTreeSet<Restriction>> {
+    section
+        .strings(key)?
+        .unwrap_or_default()
+        .into_iter()
+        .map(|(name, span)| restriction(section, key, name, span))
+        .collect()
+}
+
+fn restriction(
+    section: &Section<'_>,
+    key: &'static str,
+    name: &str,
+    span: Range<usize>,
+) -> Result<Restriction> {
     Restriction::ALL
         .into_iter()
         .find(|restriction| restriction.name() == name)
         .ok_or_else(|| {
             one_of(
                 section,
-                "require",
+                key,
                 name,
                 span,
                 &Restriction::ALL.map(Restriction::name),

@@ -423,7 +423,7 @@ fn values_of_the_wrong_kind_say_what_is_expected() {
 fn policy_and_limits_are_read() {
     let config = user(
         "[sandbox]\nmax_concurrent = 4\n\
-         [sandbox.policy]\nnetwork = ['https://example.org:443']\nrequire = ['write-contained', 'secrets-hidden']\n\
+         [sandbox.policy]\nnetwork = ['https://example.org:443']\nrequire = ['write-contained', 'secrets-hidden']\nprefer = ['process-contained']\n\
          [sandbox.policy.env]\ninherit = ['PATH']\nremove = ['TOKEN']\nset = { CI = '1' }\n\
          [sandbox.limits]\nmemory = '2GiB'\ncpu = 1.5\nprocesses = 256\nwall-time = { value = '10m', strength = 'best-effort' }\n",
     );
@@ -439,6 +439,7 @@ fn policy_and_limits_are_read() {
             .iter()
             .eq([&Restriction::WriteContained, &Restriction::SecretsHidden])
     );
+    assert!(policy.prefer.iter().eq([&Restriction::ProcessContained]));
     assert_eq!(
         policy.env.inherit,
         Some(EnvInherit::Names(vec!["PATH".into()]))

@@ -42,6 +42,7 @@ impl wire::Policy {
                 changes: encode_env(&policy.env.changes),
             },
             require: policy.require.iter().copied().map(Into::into).collect(),
+            prefer: policy.prefer.iter().copied().map(Into::into).collect(),
             limits: policy
                 .limits
                 .iter()
@@ -80,6 +81,9 @@ impl wire::Policy {
                 changes: each(self.env.changes, "changes", decode_env).within("env")?,
             },
             require: each(self.require, "require", |restriction| restriction.decode())?
+                .into_iter()
+                .collect::<BTreeSet<_>>(),
+            prefer: each(self.prefer, "prefer", |restriction| restriction.decode())?
                 .into_iter()
                 .collect::<BTreeSet<_>>(),
             limits: limits

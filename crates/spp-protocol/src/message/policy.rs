@@ -23,6 +23,9 @@ pub struct Policy {
     /// Restrictions that must hold in full; otherwise `acquire` is refused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub require: Vec<Restriction>,
+    /// Restrictions that are wanted as far as the place can give them; `guarantees` tells how far that is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub prefer: Vec<Restriction>,
     /// Limits on what runs there, by kind ([`LimitKind`]).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub limits: BTreeMap<String, Limit>,

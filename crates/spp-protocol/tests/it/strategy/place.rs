@@ -84,14 +84,16 @@ pub(crate) fn policy() -> impl Strategy<Value = Policy> {
         vec(mount, 0..3),
         (option::of(inherit), vec(env_change(), 0..3)),
         btree_set(select(&Restriction::ALL[..]), 0..4),
+        btree_set(select(&Restriction::ALL[..]), 0..4),
         btree_map(select(&LimitKind::ALL[..]), limit, 0..8),
     )
         .prop_map(
-            |(network, mounts, (inherit, changes), require, limits)| Policy {
+            |(network, mounts, (inherit, changes), require, prefer, limits)| Policy {
                 network,
                 mounts,
                 env: EnvPolicy { inherit, changes },
                 require,
+                prefer,
                 limits,
             },
         )
