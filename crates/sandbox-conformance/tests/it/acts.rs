@@ -87,8 +87,34 @@ pub(crate) async fn prepare(verb: Verb, wired: &Wired) {
     }
 }
 
+/// What is done: a verb, in the one way that it is called here, or another that has messages of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Act {
+    /// The verb.
+    Of(Verb),
+    /// `exec`, and what the command changed is told with its outcome.
+    TrackedRun,
+}
+
+impl Act {
+    pub(crate) fn verb(self) -> Verb {
+        match self {
+            Self::Of(verb) => verb,
+            Self::TrackedRun => Verb::Exec,
+        }
+    }
+}
+
+/// Does it once.
+pub(crate) async fn act(act: Act, wired: &Wired) -> Result<()> {
+    match act {
+        Act::Of(verb) => call(verb, wired).await,
+        Act::TrackedRun => run(wired, &Ctx::new(), Tracking::On).await,
+    }
+}
+
 /// Calls the verb once.
-pub(crate) async fn act(verb: Verb, wired: &Wired) -> Result<()> {
+async fn call(verb: Verb, wired: &Wired) -> Result<()> {
     let Wired {
         connection,
         sandbox,
@@ -241,7 +267,7 @@ fn tracked() -> FingerprintScope {
 async fn on_processes(verb: Verb, wired: &Wired, ctx: &Ctx) -> Result<()> {
     let sandbox = &wired.sandbox;
     match verb {
-        Verb::Exec => run(wired, ctx).await?,
+        Verb::Exec => run(wired, ctx, Tracking::Off).await?,
         Verb::Spawn => {
             let line = "echo run >> runs; exec sleep 1000";
             let request = SpawnRequest::new(process(), sh(line));
@@ -281,11 +307,19 @@ async fn on_processes(verb: Verb, wired: &Wired, ctx: &Ctx) -> Result<()> {
     Ok(())
 }
 
+/// Whether a run tells what it changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tracking {
+    On,
+    Off,
+}
+
 /// A run that takes its input from a stream and gives it back on one.
-async fn run(wired: &Wired, ctx: &Ctx) -> Result<()> {
-    let request = ExecRequest::new(sh("echo run >> runs; cat; echo done >> runs"))
+async fn run(wired: &Wired, ctx: &Ctx, tracking: Tracking) -> Result<()> {
+    let mut request = ExecRequest::new(sh("echo run >> runs; cat; echo done >> runs"))
         .stdin(Stdin::Stream(pieces(&large())))
         .delivery(Delivery::Live);
+    request.track = (tracking == Tracking::On).then(tracked);
     let execution = wired.sandbox.exec(ctx, request).await?;
     let (stdout, stderr, outcome) = join!(
         collect(Verb::Exec, execution.stdout, u64::MAX),
@@ -299,6 +333,11 @@ async fn run(wired: &Wired, ctx: &Ctx) -> Result<()> {
     match (&outcome, &stdout) {
         (Ok(outcome), Ok(stdout)) if outcome.exit.status.is_success() => {
             assert!(*stdout == large(), "the output is not the input");
+            // Nothing in between: what was looked at whole holds what the run made, and nothing else.
+            let created = outcome.changes.as_ref().map(|changes| &*changes.created);
+            let expected = [path("runs")];
+            let expected = (tracking == Tracking::On).then_some(&expected[..]);
+            assert_eq!(created, expected, "{cut:?}");
         }
         (Ok(outcome), Ok(_)) => {
             let status = &outcome.exit.status;

@@ -11,7 +11,7 @@ use sandbox_core::file::Change;
 use sandbox_core::process::ProcessSpec;
 use sandbox_core::{Ctx, Result, SandboxExt, Verb};
 
-use crate::acts::{act, large, path, prepare};
+use crate::acts::{Act, act, large, path, prepare};
 use crate::wired::Wired;
 
 /// Most round trips of a verb. It is exhaustive, so that a new verb has to have its own.
@@ -93,7 +93,7 @@ async fn no_verb_takes_more_than_one_round_trip() {
             prepare(verb, &wired).await;
             wired.arm(None);
             // That it is refused makes no difference.
-            let done = act(verb, &wired).await;
+            let done = act(Act::Of(verb), &wired).await;
             let requests = wired.tap.requests();
             let wrong = beyond(verb.name(), verb, ceiling(verb), &requests);
             // Nor may one be answered here that was never asked.
@@ -105,6 +105,16 @@ async fn no_verb_takes_more_than_one_round_trip() {
         .collect()
         .await;
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[tokio::test]
+async fn what_a_run_changed_is_told_in_its_one_round_trip() {
+    let wired = Wired::start().await;
+    prepare(Verb::Exec, &wired).await;
+    wired.arm(None);
+    act(Act::TrackedRun, &wired).await.expect("it runs");
+    let requests = wired.tap.requests();
+    assert_eq!(requests, [Verb::Exec.name()]);
 }
 
 #[tokio::test]

@@ -11,18 +11,19 @@ use futures_util::StreamExt;
 use sandbox_conformance::relay::{Cut, How, Point, Seen, Way};
 use sandbox_core::{Effect, Error, ErrorKind, Verb};
 
-use crate::acts::{act, happened, is_of_the_way, left_wrong, prepare};
+use crate::acts::{Act, act, happened, is_of_the_way, left_wrong, prepare};
 use crate::wired::{SOON, Wired};
 
 /// Cuts at once.
 const AT_ONCE: usize = 4;
 
 /// The messages of a verb, and how it ends when nothing is cut.
-async fn whole(verb: Verb) -> (Vec<Seen>, Option<ErrorKind>) {
+async fn whole(doing: Act) -> (Vec<Seen>, Option<ErrorKind>) {
+    let verb = doing.verb();
     let wired = Wired::start().await;
     prepare(verb, &wired).await;
     wired.arm(None);
-    let done = act(verb, &wired).await;
+    let done = act(doing, &wired).await;
     let seen = wired.tap.seen();
     let left = wired.end().await.unwrap_or_else(|left| panic!("{left}"));
     if done.is_ok() {
@@ -52,11 +53,12 @@ fn cuts(seen: &[Seen]) -> Vec<Cut> {
 }
 
 /// Does the verb with a cut, and says what is wrong with what came of it.
-async fn wrong(verb: Verb, cut: Cut, uncut: Option<ErrorKind>) -> Option<String> {
+async fn wrong(doing: Act, cut: Cut, uncut: Option<ErrorKind>) -> Option<String> {
+    let verb = doing.verb();
     let wired = Wired::start().await;
     prepare(verb, &wired).await;
     wired.arm(Some(cut));
-    let done = match tokio::time::timeout(SOON, act(verb, &wired)).await {
+    let done = match tokio::time::timeout(SOON, act(doing, &wired)).await {
         Ok(done) => done,
         Err(_) => return Some("the call hangs".into()),
     };
@@ -115,13 +117,13 @@ fn changes_nothing(verb: Verb) -> bool {
     )
 }
 
-async fn cut_everywhere(verb: Verb) {
-    let (seen, uncut) = whole(verb).await;
-    assert!(seen.len() >= 2, "{verb} was not asked: {seen:?}");
+async fn cut_everywhere(doing: Act) {
+    let (seen, uncut) = whole(doing).await;
+    assert!(seen.len() >= 2, "{doing:?} was not asked: {seen:?}");
     let wrong: Vec<String> = futures_util::stream::iter(cuts(&seen))
         .map(|cut| async move {
-            let wrong = wrong(verb, cut, uncut).await;
-            wrong.map(|wrong| format!("{verb}, {cut}: {wrong}"))
+            let wrong = wrong(doing, cut, uncut).await;
+            wrong.map(|wrong| format!("{doing:?}, {cut}: {wrong}"))
         })
         .buffer_unordered(AT_ONCE)
         .filter_map(std::future::ready)
@@ -136,7 +138,7 @@ macro_rules! cut {
         $(
             #[tokio::test]
             async fn $test() {
-                cut_everywhere(Verb::$verb).await;
+                cut_everywhere(Act::Of(Verb::$verb)).await;
             }
         )+
 
@@ -176,6 +178,11 @@ cut! {
     a_pulled_tree_that_is_cut = PullTree;
     // Either end the connection themselves, or are one message each way like `list`.
     not: Initialize, Shutdown, Probe, Attach, Prepare, Update
+}
+
+#[tokio::test]
+async fn a_run_that_tells_what_it_changed_and_is_cut() {
+    cut_everywhere(Act::TrackedRun).await;
 }
 
 #[test]
