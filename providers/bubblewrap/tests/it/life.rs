@@ -150,7 +150,7 @@ fn a_hundred_places_that_come_and_go_leave_nothing_behind() {
             .expect("it runs")
             .count()
     };
-    let mut once = |served: &mut Served| {
+    let once = |served: &mut Served| {
         served.acquire(&scratch.spec(&json!({})));
         served.call("release", &json!({"sandbox": "s", "disposition": "keep"}));
     };

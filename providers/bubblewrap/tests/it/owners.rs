@@ -44,7 +44,7 @@ fn what_is_made_and_changed_inside_belongs_to_the_workspaces_owner_outside() {
 fn git_works_on_both_sides_of_one_tree_without_being_told_that_it_is_safe() {
     each(|who| {
         let scratch = Scratch::new(who);
-        let mut git = {
+        let git = {
             let user = scratch.user();
             let workspace = scratch.workspace();
             move |arguments: &[&str]| {
