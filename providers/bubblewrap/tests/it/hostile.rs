@@ -1,5 +1,7 @@
 //! What something hostile inside tries against the engine and against the machine.
 
+use std::os::unix::fs::PermissionsExt;
+
 use serde_json::json;
 
 use super::support::{Scratch, each};
@@ -72,6 +74,69 @@ fn the_kernels_settings_and_further_namespaces_are_out_of_reach() {
         assert!(
             status.contains("0000000000000000") && status.contains("NoNewPrivs:\t1"),
             "{status}"
+        );
+    });
+}
+
+/// What is made in the workspace is its owner's outside, who may be root: a program with such a bit would give whoever
+/// runs it there that owner's rights.
+#[test]
+fn no_file_gets_a_bit_that_gives_its_owners_rights_away() {
+    each(|who| {
+        let scratch = Scratch::new(who);
+        let file = scratch.workspace().join("program");
+        std::fs::write(&file, "#!/bin/sh\n").expect("a file");
+        scratch.own(&file);
+        let mut served = scratch.serve();
+        for attempt in [
+            "chmod u+s program",
+            "chmod g+s program",
+            "chmod 6755 program",
+            "install -m 4755 /usr/bin/id made",
+            "cp -p program made && chmod 2755 made",
+            "mkdir -m 2777 directory",
+        ] {
+            served.sh(attempt);
+            for entry in std::fs::read_dir(scratch.workspace()).expect("a directory") {
+                let entry = entry.expect("an entry");
+                let mode = entry.metadata().expect("it is there").permissions().mode();
+                assert_eq!(
+                    mode & 0o6000,
+                    0,
+                    "{attempt}: {:?} is {mode:o}",
+                    entry.file_name()
+                );
+            }
+        }
+        assert_eq!(served.sh("chmod 755 program; stat -c %a program"), "755\n");
+    });
+}
+
+#[test]
+fn every_restriction_is_attested_and_can_be_required() {
+    const ALL: [&str; 4] = [
+        "network_denied",
+        "write_contained",
+        "process_contained",
+        "secrets_hidden",
+    ];
+    each(|who| {
+        let scratch = Scratch::new(who);
+        let served = scratch.serve_with(&json!({"require": ALL}));
+        for restriction in ALL {
+            assert_eq!(
+                served.descriptor["guarantees"][restriction], "full",
+                "{}",
+                served.descriptor
+            );
+        }
+        let mut served = scratch.serve_with(&json!({"network": "open"}));
+        let mut spec = scratch.spec(&json!({"network": "open", "require": ["network_denied"]}));
+        spec["sandbox"] = "another".into();
+        let refused = served.ask("acquire", &json!({"spec": spec}));
+        assert_eq!(
+            refused["error"]["data"]["kind"], "policy_unmet",
+            "{refused}"
         );
     });
 }

@@ -110,6 +110,46 @@ fn there_is_no_network_unless_the_policy_opens_it() {
 }
 
 #[test]
+fn mounts_are_what_they_say_nested_either_way() {
+    each(|who| {
+        let scratch = Scratch::new(who);
+        let (tools, cache) = (scratch.beside("tools"), scratch.beside("cache"));
+        let vendor = scratch.workspace().join("vendor");
+        std::fs::create_dir(&vendor).expect("a directory");
+        std::fs::create_dir(tools.join("cache")).expect("a directory");
+        for path in [&vendor, &tools.join("cache")] {
+            scratch.own(path);
+        }
+        std::fs::write(tools.join("tool"), "tool\n").expect("a file");
+        let mount = |host: &std::path::Path, at: &str, access: &str| json!({"host": host.to_str(), "sandbox": at, "access": access});
+        let mut served = scratch.serve_with(&json!({"mounts": [
+            // The one beneath is named first.
+            mount(&cache, "/opt/tools/cache", "read_write"),
+            mount(&tools, "/opt/tools", "read_only"),
+            mount(&tools, "/workspace/vendor", "read_only"),
+        ]}));
+        let said = served.sh("cat /opt/tools/tool vendor/tool; echo x >/opt/tools/cache/made; echo x >/opt/tools/no; echo x >vendor/no");
+        assert!(said.starts_with("tool\ntool\n"), "{said}");
+        assert_eq!(
+            said.matches("ead-only").count() + said.matches("ermission denied").count(),
+            2,
+            "{said}"
+        );
+        assert!(cache.join("made").exists() && !tools.join("no").exists());
+        assert_eq!(std::fs::read_dir(&vendor).expect("a directory").count(), 0);
+        // What file verbs see is the same.
+        let read = served.verb("read", json!({"path": "/opt/tools/tool"}));
+        assert_eq!(read["content"]["text"], "tool\n");
+        let change = json!({"put": {"path": "/opt/tools/no", "content": {"text": "x"}}});
+        let answer = served.verb("write", json!({"changes": [change]}));
+        assert_eq!(
+            answer["items"][0]["error"]["data"]["kind"], "read_only",
+            "{answer}"
+        );
+    });
+}
+
+#[test]
 fn variables_are_the_places_and_none_is_seen_in_any_command_line() {
     each(|who| {
         let scratch = Scratch::new(who);
