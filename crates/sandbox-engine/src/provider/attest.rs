@@ -95,6 +95,10 @@ fn by_guard(restriction: Restriction, tried: Tried) -> Grade {
                  looked into",
             );
             gap(
+                true,
+                "on which processors processes of this user run can be changed",
+            );
+            gap(
                 !proof.signals,
                 "processes of this user can be signalled, which needs Linux 6.12 to be kept away",
             );

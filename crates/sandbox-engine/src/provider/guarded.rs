@@ -70,13 +70,12 @@ impl Guarded {
     pub(super) fn notes(&self) -> Vec<String> {
         let alone = "each command is guarded: it can neither signal nor trace what is not its own, other \
                      commands of the sandbox included";
-        let contained = self.temporary.as_ref().map(|temporary| {
-            format!(
-                "commands write in the sandbox's roots and in {}, their TMPDIR, and nowhere else",
-                temporary.path().display()
-            )
-        });
-        std::iter::once(alone.to_owned()).chain(contained).collect()
+        let contained = "commands write in the sandbox's roots and in a temporary directory of its own, their \
+                         TMPDIR, and nowhere else";
+        std::iter::once(alone)
+            .chain(self.temporary.as_ref().map(|_| contained))
+            .map(str::to_owned)
+            .collect()
     }
 
     /// What the temporary directory changes of the environment, where nobody asked for something else.

@@ -242,9 +242,10 @@ fn guard_for(place: &Place, policy: &Policy) -> Option<GuardSpec> {
             true => NetworkUse::Denied,
             false => NetworkUse::Open,
         },
-        neighbours: match kept(Restriction::ProcessContained) {
-            true => Neighbours::Own,
-            false => Neighbours::Shared,
+        neighbours: match place.grade(Restriction::ProcessContained) {
+            Grade::Unavailable => Neighbours::Shared,
+            // A gap is somewhere else: whoever keeps processes apart begins with what they share.
+            Grade::Full | Grade::Partial { .. } => Neighbours::Own,
         },
     })
 }

@@ -4,7 +4,7 @@ use seccompiler::SeccompCmpArgLen::{Dword, Qword};
 use seccompiler::SeccompCmpOp::{Eq, MaskedEq, Ne};
 use seccompiler::{BackendError, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompRule};
 
-use super::Rules;
+use super::{Rules, lists};
 use crate::spec::{GuardSpec, Neighbours, NetworkUse};
 
 /// Types of a new namespace. Each is looked for by itself, because a mask can only be compared as a whole.
@@ -48,15 +48,7 @@ pub(super) fn refused(rules: &mut Rules, spec: &GuardSpec) -> Result<(), Backend
         rules.insert(libc::SYS_sendto, each([(4, Qword, Ne, 0)])?);
     }
     if spec.neighbours == Neighbours::Shared {
-        for number in [
-            libc::SYS_shmget,
-            libc::SYS_shmat,
-            libc::SYS_semget,
-            libc::SYS_msgget,
-            libc::SYS_mq_open,
-        ] {
-            rules.insert(number, Vec::new());
-        }
+        rules.extend(lists::OF_A_USER.iter().map(|number| (*number, Vec::new())));
     }
     Ok(())
 }

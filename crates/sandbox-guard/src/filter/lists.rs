@@ -92,6 +92,24 @@ pub(super) const NEVER_HERE: &[i64] = &[
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) const NEVER_HERE: &[i64] = &[];
 
+/// What processes of one user share by numbers and names of its own, which no Landlock domain knows of.
+/// Numbers can be guessed, so that using is refused as making is.
+pub(super) const OF_A_USER: &[i64] = &[
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_semctl,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+];
+
 /// Answered as if the kernel were older: what they would do lies behind a pointer, where no filter can see
 /// it. The C library and everybody else then falls back to `clone` and `openat`.
 pub(super) const UNKNOWN: &[i64] = &[SYS_clone3, SYS_openat2];

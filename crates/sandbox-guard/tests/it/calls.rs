@@ -315,6 +315,30 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
         }
         made
     }),
+    by_spec("semaphores that somebody else made", libc::EPERM, |_| {
+        let wait = [0_i16; 3];
+        match call!(libc::SYS_semop, -1, wait.as_ptr(), 1) {
+            Err(libc::EINVAL | libc::EFBIG) => Ok(0),
+            other => other,
+        }
+    }),
+    by_spec(
+        "a message to a queue that somebody else made",
+        libc::EPERM,
+        |_| {
+            let message = [1_i64, 0];
+            match call!(libc::SYS_msgsnd, -1, message.as_ptr(), 8, libc::IPC_NOWAIT) {
+                Err(libc::EINVAL) => Ok(0),
+                other => other,
+            }
+        },
+    ),
+    by_spec("removing a queue by its name", libc::EPERM, |_| {
+        match call!(libc::SYS_mq_unlink, c"no-such-queue".as_ptr()) {
+            Err(libc::ENOENT) => Ok(0),
+            other => other,
+        }
+    }),
     by_spec("writing elsewhere", libc::EACCES, |ground| {
         let path = text(&ground.outside.join("file"));
         closed(call!(

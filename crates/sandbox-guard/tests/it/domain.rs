@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{Child, Stdio};
 
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, PidfdFlags, Signal};
 use sandbox_guard::{Guard, GuardError, Landlock, MOST_RULES, Proof};
 
 use crate::support::{ALL, Ground, LEAST, become_ordinary, guarded, held};
@@ -45,10 +45,19 @@ fn processes_outside_can_be_signalled_without_a_guard_and_not_with_one() {
     let signal = || rustix::process::test_kill_process(outside.pid());
     assert_eq!(guarded(None, signal), Ok(()));
     assert_eq!(guarded(Some(&guard), signal), Err(rustix::io::Errno::PERM));
-    let all = guarded(Some(&guard), || {
+    let killed = guarded(Some(&guard), || {
         rustix::process::kill_process(outside.pid(), Signal::KILL)
     });
-    assert_eq!(all, Err(rustix::io::Errno::PERM));
+    assert_eq!(killed, Err(rustix::io::Errno::PERM));
+    let by_handle = || {
+        let handle = rustix::process::pidfd_open(outside.pid(), PidfdFlags::empty())?;
+        rustix::process::pidfd_send_signal(handle, Signal::CONT)
+    };
+    assert_eq!(guarded(None, by_handle), Ok(()));
+    assert_eq!(
+        guarded(Some(&guard), by_handle),
+        Err(rustix::io::Errno::PERM)
+    );
     guarded(None, signal).expect("it still runs");
 }
 
