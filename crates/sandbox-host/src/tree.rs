@@ -77,8 +77,15 @@ pub async fn push(
     let own = ctx.clone();
     let (directory, listed) = working(Verb::PushTree, move || {
         let scope = Scope::new(SandboxPath::root());
-        let listed = list(Verb::PushTree, &own, &scope, &walk::Place::new(&directory))?;
-        Ok((directory, listed))
+        let listed = list(Verb::PushTree, &own, &scope, &walk::Place::new(&directory));
+        // Its subject would be read as a path at the sandbox.
+        let listed = listed.map_err(|error| {
+            let detail = error.detail_text().to_owned();
+            error
+                .on("")
+                .detail(format_args!("the directory that is pushed: {detail}"))
+        });
+        Ok((directory, listed?))
     })
     .await?;
     tally.expect(listed.paths.len());
@@ -222,6 +229,17 @@ pub async fn pull(
     Ok((receipt?, placed?))
 }
 
+/// Opens a directory of this machine. Anything else is not waited for: a FIFO may never have another end.
+///
+/// # Errors
+///
+/// What the system says.
+pub fn open_directory(path: &Path) -> io::Result<File> {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
+}
+
 /// Where a pulled tree goes, opened before anything is asked of the sandbox.
 #[derive(Debug)]
 pub enum Destination {
@@ -238,12 +256,12 @@ impl Destination {
     ///
     /// What the system says.
     pub fn open(path: &Path) -> io::Result<Self> {
-        match File::open(path) {
+        match open_directory(path) {
             Ok(directory) => Ok(Self::There(directory)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let name = path.file_name().ok_or(error)?;
                 let parent = path.parent().filter(|path| !path.as_os_str().is_empty());
-                let parent = File::open(parent.unwrap_or(Path::new(".")))?;
+                let parent = open_directory(parent.unwrap_or(Path::new(".")))?;
                 Ok(Self::New(parent, name.to_owned()))
             }
             Err(error) => Err(error),

@@ -1,7 +1,5 @@
 //! `spp push`: a directory of this machine becomes a tree at the location.
 
-use std::fs::File;
-
 use sandbox_core::transfer::{FlawCause, PushReceipt};
 use sandbox_core::{Ctx, Error, ErrorKind, Sandbox};
 use sandbox_host::tree::{self, Onto, Tally};
@@ -17,7 +15,7 @@ use crate::{output, report};
 
 /// Pushes it, and returns the exit status.
 pub(crate) async fn push(global: &Global, args: &Push) -> Result<u8> {
-    let directory = File::open(&args.directory)
+    let directory = tree::open_directory(&args.directory)
         .map_err(|error| Failure::io(format_args!("open {}", args.directory.display()), error))?;
     let mut signals = Signals::listen()?;
     let tally = Tally::new();

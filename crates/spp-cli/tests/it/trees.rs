@@ -7,6 +7,12 @@ use rustix::process::Signal;
 use crate::support::{Place, signal};
 use crate::terminal::Terminal;
 
+fn mkfifo(path: &std::path::Path) {
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0)
+        .expect("a FIFO");
+}
+
 /// What takes a line of a terminal away.
 const CLEARED: &str = "\r\u{1b}[2K";
 
@@ -156,4 +162,24 @@ fn a_push_that_is_interrupted_leaves_neither_a_line_nor_a_part() {
     let left = std::fs::read_dir(place.path(".")).expect("read");
     let left: Vec<_> = left.map(|entry| entry.expect("read").file_name()).collect();
     assert_eq!(left, ["from"]);
+}
+
+#[test]
+fn what_is_no_directory_is_named_and_not_waited_for() {
+    let place = Place::new();
+    place.put("file", "");
+    place.put("tree/file", "");
+    mkfifo(&place.path("fifo"));
+    for name in ["file", "fifo"] {
+        for args in [["push", name, "there"], ["pull", "tree", name]] {
+            let ended = place.spp(&args);
+            assert_eq!(ended.code, Some(1), "{args:?}");
+            assert!(
+                ended.stderr.contains(&format!("failed to open {name}")),
+                "{args:?}: {}",
+                ended.stderr
+            );
+        }
+    }
+    assert!(!place.path("there").exists());
 }
