@@ -83,11 +83,17 @@ pub(crate) async fn sources_of(name: &str) -> Result<PathBuf> {
             "metadata",
             "--format-version=1",
             "--offline",
+            // What other systems need is not on this machine, and cargo would want to look at it.
+            "--filter-platform=host-tuple",
             "--manifest-path",
             manifest,
         ])
         .output()
         .await?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(format!("`cargo metadata` failed: {said}").into());
+    }
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout)?;
     metadata["packages"]
         .as_array()

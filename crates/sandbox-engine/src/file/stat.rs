@@ -33,7 +33,7 @@ impl Files {
         let files = self.clone();
         call::blocking(ctx, Verb::StatMany, Interrupt::Abandon, move |ctx| {
             let mut stats = Vec::with_capacity(request.paths.len());
-            let mut near = None;
+            let mut near = Near::default();
             for path in &request.paths {
                 call::check(&ctx, Verb::StatMany)?;
                 stats.push(
@@ -57,7 +57,7 @@ impl Files {
         }
     }
 
-    fn stat(&self, path: &SandboxPath, near: &mut Option<Near>) -> Outcome<Option<Stat>> {
+    fn stat(&self, path: &SandboxPath, near: &mut Near) -> Outcome<Option<Stat>> {
         match self.roots.stat_near(path, near) {
             Some(Ok(stat)) if kind(&stat) != EntryKind::Link => {
                 return Ok(Some(describe(&stat, None)));

@@ -4,6 +4,8 @@
 //! reading. What was opened for reading is looked at again, because the name may have changed hands
 //! between the two.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry::{Occupied, Vacant};
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -48,18 +50,25 @@ pub(crate) struct Opened {
     pub(crate) stat: Stat,
 }
 
-/// The directory that was looked into last.
-#[derive(Debug)]
-pub(crate) struct Near {
-    root: usize,
-    /// From the root, links and all.
-    path: Vec<u8>,
-    dir: OwnedFd,
-}
+/// Most directories that are kept open while many paths are looked at. A process may have few
+/// descriptors, and there are other calls.
+const MAX_NEAR: usize = 64;
+
+/// The directories that were looked into before, by root and path.
+#[derive(Debug, Default)]
+pub(crate) struct Near(HashMap<(usize, Vec<u8>), OwnedFd>);
 
 impl Near {
-    fn is(&self, root: usize, path: &[u8]) -> bool {
-        self.root == root && self.path == path
+    /// A directory, opened if it was not looked into before.
+    fn directory(&mut self, index: usize, root: &Root, path: &[u8]) -> Result<&OwnedFd, Errno> {
+        let key = (index, path.to_vec());
+        if self.0.len() == MAX_NEAR && !self.0.contains_key(&key) {
+            self.0.clear();
+        }
+        match self.0.entry(key) {
+            Occupied(known) => Ok(known.into_mut()),
+            Vacant(place) => Ok(place.insert(beneath(root, path, DIRECTORY, Cached::No)?)),
+        }
     }
 }
 
@@ -123,37 +132,28 @@ impl Roots {
         Ok(fd)
     }
 
-    /// What a path names, a link itself, by one look into the directory that `near` is, if the path lies
-    /// in there: of many paths most are neighbours. `None` if only the walk by hand can tell.
+    /// What a path names, a link itself, by one look into its directory: of many paths most have
+    /// neighbours. `None` if only the walk by hand can tell.
     pub(crate) fn stat_near(
         &self,
         path: &SandboxPath,
-        near: &mut Option<Near>,
+        near: &mut Near,
     ) -> Option<Result<Stat, Errno>> {
         let (index, rest) = self.locate(path).ok()?;
         let root = self.root(index);
-        if root.holds_another || rest.is_empty() {
+        if root.holds_another {
             return None;
         }
-        let slash = rest.iter().rposition(|&byte| byte == b'/');
-        let (parent, name) = match slash {
+        let (parent, name) = match rest.iter().rposition(|&byte| byte == b'/') {
             Some(slash) => (&rest[..slash], &rest[slash + 1..]),
             None => (&rest[..0], &rest[..]),
         };
         if matches!(name, b"" | b".") {
             return None;
         }
-        let dir = if parent.is_empty() {
-            root.fd()
-        } else {
-            if !near.as_ref().is_some_and(|near| near.is(index, parent)) {
-                *near = Some(Near {
-                    root: index,
-                    path: parent.to_vec(),
-                    dir: beneath(root, parent, DIRECTORY, Cached::No).ok()?,
-                });
-            }
-            near.as_ref()?.dir.as_fd()
+        let dir = match parent {
+            [] => root.fd(),
+            parent => near.directory(index, root, parent).ok()?.as_fd(),
         };
         let name = OsStr::from_bytes(name);
         match rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
