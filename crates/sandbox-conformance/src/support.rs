@@ -228,11 +228,12 @@ impl Place {
     }
 
     /// Fails if one of the processes whose pids were written to these files, one a line, is still
-    /// there, be it as a zombie.
+    /// there, be it as a zombie. A process may be there although this command may not signal it.
     pub(crate) async fn all_gone(&self, files: &[&str]) -> Result<(), Failure> {
         let pids = files.join(" ");
         let line = format!(
-            "cat {pids} | while read pid; do kill -0 \"$pid\" 2>/dev/null && echo \"$pid\"; done; true"
+            "cat {pids} | while read pid; do \
+             {{ kill -0 \"$pid\" 2>/dev/null || test -e \"/proc/$pid\"; }} && echo \"$pid\"; done; true"
         );
         let alive = self.script(&line).await?;
         ensure!(
