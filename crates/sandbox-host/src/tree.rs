@@ -216,17 +216,23 @@ pub async fn pull(
     let counted = tally.clone();
     let unpacking = tokio::task::spawn_blocking(move || to.unpack(pieces, &counted));
     let carrying = async {
-        while let Some(piece) = archive.next().await {
-            if sender.send(piece).await.is_err() {
-                break;
-            }
+        let mut taken = true;
+        while taken && let Some(piece) = archive.next().await {
+            taken = sender.send(piece).await.is_ok();
         }
         drop((sender, archive));
+        taken
     };
-    let ((), placed, receipt) = futures_util::join!(carrying, unpacking, receipt);
+    let (taken, placed, receipt) = futures_util::join!(carrying, unpacking, receipt);
     let placed = joined(Verb::PullTree, placed);
-    // A pull that failed says why; the archive only that it ended.
-    Ok((receipt?, placed?))
+    // Who fails first knows why: the sandbox, of which the archive only says that it ended, or whoever made the
+    // directory and took no more, of which the sandbox only knows that.
+    if taken {
+        Ok((receipt?, placed?))
+    } else {
+        let placed = placed?;
+        Ok((receipt?, placed))
+    }
 }
 
 /// Opens a directory of this machine. Anything else is not waited for: a FIFO may never have another end.

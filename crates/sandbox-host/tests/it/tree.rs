@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use sandbox_core::provider::AcquireSpec;
-use sandbox_core::{Ctx, Provider, Sandbox, SandboxId, SandboxPath};
+use sandbox_core::{Ctx, Effect, ErrorKind, Provider, Sandbox, SandboxId, SandboxPath};
 use sandbox_engine::{EngineProvider, Place, ProviderOptions};
 use sandbox_host::tree::{self, Destination, Onto, Tally};
 
@@ -86,4 +86,29 @@ async fn a_pull_makes_the_directory_or_leaves_nothing() {
     assert_eq!(entries, 2, "something was left beside it");
     assert_eq!(tally.entries(), 1);
     assert!(tally.bytes() > 0, "what came was not counted");
+}
+
+#[tokio::test]
+async fn a_pull_that_cannot_be_put_anywhere_says_why_and_not_that_nobody_reads() {
+    let scratch = tempfile::tempdir().expect("a scratch directory");
+    let root = scratch.path().join("root");
+    fs::create_dir_all(root.join("tree")).expect("made");
+    // More than all that is under way at once.
+    let long = File::create(root.join("tree/long")).expect("made");
+    long.set_len(16 << 20).expect("a sparse file");
+    let sandbox = sandbox(&root).await;
+    let back = scratch.path().join("back");
+    fs::create_dir(&back).expect("made");
+    fs::write(back.join("theirs"), "theirs").expect("written");
+    let to = Destination::open(&back).expect("it is there");
+    let path = SandboxPath::parse("tree").expect("a path");
+    let error = tree::pull(&Ctx::new(), &*sandbox, path, to, &Tally::new())
+        .await
+        .expect_err("something is there");
+    assert_eq!(
+        (error.kind(), error.effect()),
+        (ErrorKind::NotEmpty, Effect::None)
+    );
+    let left: Vec<_> = fs::read_dir(&back).expect("read").flatten().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
 }
