@@ -13,7 +13,9 @@
 //! comes out is compared with what was looked at: a change in between is put back and is a conflict too, not lost.
 //!
 //! **When it fails midway**, everything that was done is undone in reverse. The error says so, or names what
-//! could not be undone; its effect is unknown either way, because somebody may have seen the half.
+//! could not be undone; its effect is unknown either way, because somebody may have seen the half. A process that is
+//! killed there undoes nothing: each entry is the old one or the new one, and what came out of the way is removed by
+//! whoever puts a tree there next.
 //!
 //! Not here: how the tree is made (`super`).
 
