@@ -14,7 +14,7 @@ use sandbox_core::Ctx;
 use sandbox_core::process::{ExecRequest, ProcessSpec};
 use sandbox_engine::process::environment::Environment;
 use sandbox_engine::process::{Processes, Settings};
-use sandbox_engine::supervisor::{Pool, PoolOptions};
+use sandbox_engine::supervisor::{Confinement, Pool, PoolOptions};
 use sandbox_guard::{Guard, GuardSpec, Neighbours, NetworkUse, Writes};
 
 const ROUNDS: usize = 1000;
@@ -29,7 +29,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let guard = Guard::prepare(spec, &[File::open("/tmp")?.as_fd()])?;
     let settings = || Settings::new(Environment::default());
     let plain = Processes::new(Pool::new(PoolOptions::default())?, settings());
-    let pool = Pool::guarded(PoolOptions::default(), Arc::new(guard))?;
+    let confinement = Confinement {
+        guard: Some(Arc::new(guard)),
+        ..Confinement::default()
+    };
+    let pool = Pool::confined(PoolOptions::default(), confinement)?;
     let guarded = Processes::new(pool, settings());
     let only = std::env::args().nth(1);
     let wanted = |number: &str| only.as_deref().is_none_or(|only| only == number);

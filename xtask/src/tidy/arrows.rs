@@ -15,19 +15,21 @@ const LINK: &str = "spp-link";
 const CLIENT: &str = "spp-client";
 const SERVER: &str = "spp-server";
 const ENGINE: &str = "sandbox-engine";
+const CGROUP: &str = "sandbox-cgroup";
 const GUARD: &str = "sandbox-guard";
 const TREE: &str = "sandbox-tree";
 const HOST: &str = "sandbox-host";
 const CONFORMANCE: &str = "sandbox-conformance";
 
 /// A crate, and those of ours that it may depend on.
-const ARROWS: [(&str, &[&str]); 16] = [
+const ARROWS: [(&str, &[&str]); 17] = [
     (CORE, &[]),
     ("xtask", &[]),
     (PROTOCOL, &[CORE]),
+    (CGROUP, &[]),
     (GUARD, &[]),
     (TREE, &[CORE]),
-    (ENGINE, &[CORE, GUARD, TREE]),
+    (ENGINE, &[CORE, CGROUP, GUARD, TREE]),
     (LINK, &[CORE, PROTOCOL]),
     (CLIENT, &[CORE, PROTOCOL, LINK]),
     (SERVER, &[CORE, PROTOCOL, LINK]),

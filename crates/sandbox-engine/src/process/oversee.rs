@@ -13,6 +13,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sandbox_cgroup::{Controller, Group};
 use sandbox_core::process::{DRAIN, Descendants, ExitReport, Status, Survivor, Survivors, Usage};
 use sandbox_core::{Ctx, ErrorKind};
 use tokio::net::unix::pipe;
@@ -22,7 +23,7 @@ use tokio::time::Instant;
 
 use super::input::past;
 use super::pump::Flow;
-use crate::supervisor::{self, Event, LaunchError, Running, Scope};
+use crate::supervisor::{self, Event, LaunchError, Pool, Running, Scope};
 
 /// How often the drain looks whether a reader makes it wait.
 const TICK: Duration = Duration::from_millis(20);
@@ -66,8 +67,42 @@ pub(super) struct Overseer {
     /// When the supervisor, which keeps the time, should have ended the tree by itself. If it was
     /// stopped it has not, and whoever waits for it by this moment wakes it.
     last_call: Option<Instant>,
+    /// Tells who was killed because memory was used up.
+    memory: MemoryWatch,
     /// Nobody can give orders any more.
     abandoned: bool,
+}
+
+/// Tells whether a process was killed because the memory of its group was used up.
+#[derive(Debug)]
+pub(super) struct MemoryWatch {
+    group: Option<Arc<Group>>,
+    /// How often that had happened before the process was started.
+    before: u64,
+}
+
+impl MemoryWatch {
+    /// Begins to watch the group that a pool puts everything into, if its memory is limited.
+    pub(super) fn of(pool: &Pool) -> Self {
+        let limited = |group: &&Arc<Group>| {
+            let mut enforced = group.enforced();
+            enforced.any(|(controller, _)| controller == Controller::Memory)
+        };
+        let group = pool.confinement().group.as_ref().filter(limited).cloned();
+        MemoryWatch {
+            before: group.as_ref().map_or(0, |group| group.fired().memory),
+            group,
+        }
+    }
+
+    fn explains(&self, status: i32) -> bool {
+        let killed = libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGKILL;
+        killed
+            && self
+                .group
+                .as_ref()
+                .is_some_and(|group| group.fired().memory > self.before)
+    }
 }
 
 /// How a run ended.
@@ -96,6 +131,7 @@ impl Overseer {
         timeout: Option<Duration>,
         grace: Duration,
         descendants: Descendants,
+        memory: MemoryWatch,
     ) -> Self {
         let last_call =
             timeout.and_then(|timeout| Instant::now().checked_add(timeout)?.checked_add(grace));
@@ -111,6 +147,7 @@ impl Overseer {
             reason: None,
             due: None,
             last_call,
+            memory,
             abandoned: false,
         }
     }
@@ -222,6 +259,7 @@ impl Overseer {
             _ if timed_out => Status::TimedOut,
             Some(Reason::Over) => Status::OutputLimit,
             Some(Reason::Cancelled | Reason::Deadline) => Status::Cancelled,
+            None if self.memory.explains(status) => Status::MemoryLimit,
             None if libc::WIFSIGNALED(status) => Status::Signalled {
                 signal: libc::WTERMSIG(status),
                 core: libc::WCOREDUMP(status),

@@ -19,7 +19,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use super::ends::{Ends, Spare};
 use super::environment::Environment;
-use super::oversee::{Order, Overseer};
+use super::oversee::{MemoryWatch, Order, Overseer};
 use super::program::Program;
 use super::pump::{self, Flow};
 use super::table::{Entry, State, Table};
@@ -91,6 +91,7 @@ impl Run {
             table.remove(&process.id);
             process.state.send_replace(State::Refused);
         };
+        let memory = MemoryWatch::of(&self.pool);
         let running = match self.launch(announce).await {
             Ok(running) => running,
             Err(error) => {
@@ -126,7 +127,7 @@ impl Run {
         // Only a weak way to give orders: the table decides whether anybody can.
         let own_orders = entry.orders.downgrade();
         drop(entry);
-        let mut overseer = Overseer::new(running, orders, ctx, timeout, grace, descendants);
+        let mut overseer = Overseer::new(running, orders, ctx, timeout, grace, descendants, memory);
         let logs = [&process.stdout, &process.stderr];
         if ends.outputs.len() < logs.len() {
             process.stderr.end();

@@ -22,6 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
+use sandbox_cgroup::{Group, Hierarchies, Wanted};
 use sandbox_core::{
     AcquireSpec, Capabilities, Capability, Closed, Ctx, Descriptor, Disposition, EnvChange, Error,
     ErrorKind, Generation, Grade, MountAccess, Network, Platform, Probe, Provider, ProviderInfo,
@@ -38,10 +39,15 @@ use crate::file::call::{self, Interrupt};
 use crate::process::Processes;
 use crate::process::environment::Environment;
 use crate::root::Roots;
-use crate::supervisor::{Pool, PoolOptions};
+use crate::supervisor::{Confinement, Pool, PoolOptions};
 
 /// Variables that concern the provider's own start and are nobody else's business.
 const OWN_VARIABLES: [&str; 2] = ["SPP_HOST", "SPP_HOST_PID"];
+/// Whoever waits to become a command is in its group already, and counts there.
+const FEW_WAITING: PoolOptions = PoolOptions {
+    busy: 2,
+    resting: 1,
+};
 /// Shells for command lines, best first.
 const SHELLS: [&str; 4] = ["/bin/bash", "/usr/bin/bash", "/bin/sh", "/usr/bin/sh"];
 
@@ -86,6 +92,8 @@ struct State {
 struct Living {
     spec: AcquireSpec,
     engine: Arc<Engine>,
+    /// Who starts what runs in it, if nobody else.
+    own_pool: Option<Pool>,
     /// Removed when the sandbox is released.
     temporary: Option<TemporaryDirectory>,
 }
@@ -151,12 +159,23 @@ impl EngineProvider {
             return Ok(engine);
         }
         let mut state = self.state();
-        let options = PoolOptions::default();
-        let pool = match (&prepared.guarded, &state.pool) {
-            // What starts the processes of one guard starts none of another.
-            (Some(guarded), _) => Pool::guarded(options, Arc::clone(&guarded.guard)),
-            (None, Some(pool)) => Ok(pool.clone()),
-            (None, None) => Pool::new(options).inspect(|pool| state.pool = Some(pool.clone())),
+        let confinement = Confinement {
+            guard: prepared
+                .guarded
+                .as_ref()
+                .map(|guarded| Arc::clone(&guarded.guard)),
+            group: prepared.group.clone(),
+        };
+        let confined = confinement.guard.is_some() || confinement.group.is_some();
+        let options = match confinement.group {
+            Some(_) => FEW_WAITING,
+            None => PoolOptions::default(),
+        };
+        let pool = match &state.pool {
+            // What starts the processes of one sandbox under something starts none of another.
+            _ if confined => Pool::confined(options, confinement),
+            Some(pool) => Ok(pool.clone()),
+            None => Pool::new(options).inspect(|pool| state.pool = Some(pool.clone())),
         }
         .map_err(|error| {
             Error::refused(Verb::Acquire, ErrorKind::ProviderUnavailable)
@@ -173,11 +192,13 @@ impl EngineProvider {
         let generation = u64::try_from(clock).unwrap_or(0).max(state.generation + 1);
         state.generation = generation;
         let descriptor = self.descriptor(spec, &prepared, generation);
+        let own_pool = confined.then(|| pool.clone());
         let processes = Processes::new(pool, prepared.plan.settings(prepared.environment));
         let engine = Arc::new(Engine::new(descriptor, prepared.roots, processes));
         let living = Living {
             spec: spec.clone(),
             engine: Arc::clone(&engine),
+            own_pool,
             temporary: prepared.guarded.and_then(|guarded| guarded.temporary),
         };
         state.living.insert(spec.id.clone(), living);
@@ -186,7 +207,8 @@ impl EngineProvider {
 
     /// Everything that can fail about a spec, without making anything.
     async fn prepare_spec(&self, ctx: &Ctx, verb: Verb, spec: &AcquireSpec) -> Result<Prepared> {
-        let plan = Plan::of(&self.options.place, spec).map_err(|error| error.with_verb(verb))?;
+        let mut plan =
+            Plan::of(&self.options.place, spec).map_err(|error| error.with_verb(verb))?;
         let mut env = spec.policy.env.clone();
         env.changes
             .splice(0..0, OWN_VARIABLES.map(EnvChange::remove));
@@ -202,6 +224,11 @@ impl EngineProvider {
                 .map(|guard| Guarded::new(guard, &place, &roots))
                 .transpose()
                 .map_err(|error| as_asked(error).on(&spec.id))?;
+            let group = (plan.group != Wanted::default())
+                .then(Hierarchies::of_this_process)
+                .and_then(std::io::Result::ok)
+                .map(|hierarchies| Arc::new(Group::new(&hierarchies, plan.group)));
+            plan.note_group(&spec, group.as_deref());
             let guarantees = attest::guarantees(
                 &place,
                 guarded.as_ref().map(|guarded| guarded.tried),
@@ -223,6 +250,7 @@ impl EngineProvider {
                 roots,
                 shell,
                 guarded,
+                group,
                 guarantees,
                 network,
                 notes,
@@ -239,6 +267,7 @@ struct Prepared {
     roots: Roots,
     shell: Option<SandboxPath>,
     guarded: Option<Guarded>,
+    group: Option<Arc<Group>>,
     guarantees: BTreeMap<Restriction, Grade>,
     network: Network,
     notes: Vec<String>,
@@ -290,12 +319,25 @@ impl Provider for EngineProvider {
         let living = self.state().living.remove(id);
         let existed = living.is_some();
         if let Some(Living {
-            engine, temporary, ..
+            engine,
+            own_pool,
+            temporary,
+            ..
         }) = living
         {
             engine.close(Closed::Released).await;
-            // A disk that removes may take its time; whether it could is logged there.
-            let _ = tokio::task::spawn_blocking(move || drop(temporary)).await;
+            // A disk that removes may take its time, and so does the end of who was waiting.
+            let clear = move || {
+                drop(temporary);
+                let Some(pool) = own_pool else { return };
+                pool.close();
+                if let Some(group) = &pool.confinement().group
+                    && let Err(error) = group.remove()
+                {
+                    tracing::warn!("the control group of a sandbox could not be removed: {error}");
+                }
+            };
+            let _ = tokio::task::spawn_blocking(clear).await;
         }
         // The directory was there before, so that keeping it is all that is ever done.
         Ok(ReleaseReceipt {

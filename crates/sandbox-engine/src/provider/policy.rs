@@ -7,6 +7,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use sandbox_cgroup::{Controller, Group, Version, Wanted};
 use sandbox_core::{
     AcquireSpec, EnforcedBy, Error, ErrorKind, Grade, Limit, LimitKind, LimitReport, Mount,
     MountAccess, Network, Policy, Restriction, Result, SandboxPath, Strength, Verb,
@@ -29,6 +30,8 @@ pub(super) struct Plan {
     pub(super) reports: BTreeMap<LimitKind, LimitReport>,
     /// The guard that there has to be.
     pub(super) guard: Option<GuardSpec>,
+    /// What is to be limited for all processes together.
+    pub(super) group: Wanted,
     /// What cannot be had in any case, each with its reason.
     unmet: Vec<String>,
     rlimits: Vec<RlimitSpec>,
@@ -83,7 +86,9 @@ impl Plan {
             }
         }
         for (&kind, limit) in &spec.policy.limits {
-            let enforced_by = plan.limit(kind, *limit);
+            let Some(enforced_by) = plan.limit(kind, *limit) else {
+                continue;
+            };
             if enforced_by == EnforcedBy::None && limit.strength == Strength::Required {
                 plan.unmet.push(format!(
                     "the limit {} cannot be enforced; ask for it as best effort",
@@ -99,6 +104,37 @@ impl Plan {
             );
         }
         Ok(plan)
+    }
+
+    /// Takes note of what a group limits, of what it was asked to.
+    pub(super) fn note_group(&mut self, spec: &AcquireSpec, group: Option<&Group>) {
+        for (controller, kind) in [
+            (Controller::Memory, LimitKind::Memory),
+            (Controller::Processes, LimitKind::Processes),
+            (Controller::Cpu, LimitKind::Cpu),
+        ] {
+            let Some(limit) = spec.policy.limits.get(&kind) else {
+                continue;
+            };
+            let mut enforced = group.iter().flat_map(|group| group.enforced());
+            let enforced_by = match enforced.find(|(of, _)| *of == controller) {
+                Some((_, Version::One)) => EnforcedBy::Cgroup1,
+                Some((_, Version::Two)) => EnforcedBy::Cgroup2,
+                None => EnforcedBy::None,
+            };
+            if enforced_by == EnforcedBy::None && limit.strength == Strength::Required {
+                self.unmet.push(format!(
+                    "the limit {} needs a control group that this user may make, and there is none; ask for it \
+                     as best effort",
+                    kind.name()
+                ));
+            }
+            let report = LimitReport {
+                value: limit.value,
+                enforced_by,
+            };
+            self.reports.insert(kind, report);
+        }
     }
 
     /// Decides whether what is asked for holds, and returns the network that there is.
@@ -164,8 +200,9 @@ impl Plan {
         settings
     }
 
-    fn limit(&mut self, kind: LimitKind, limit: Limit) -> EnforcedBy {
-        match kind {
+    /// Sees to one limit. `None`: what a group does of it shows once there is one.
+    fn limit(&mut self, kind: LimitKind, limit: Limit) -> Option<EnforcedBy> {
+        Some(match kind {
             LimitKind::OpenFiles => self.rlimit(
                 libc::RLIMIT_NOFILE,
                 rustix::process::Resource::Nofile,
@@ -186,10 +223,20 @@ impl Plan {
                 self.concurrency = Some(most.min(crate::process::DEFAULT_CONCURRENCY));
                 EnforcedBy::Engine
             }
-            LimitKind::Memory | LimitKind::Processes | LimitKind::Cpu | LimitKind::Disk => {
-                EnforcedBy::None
+            LimitKind::Memory => {
+                self.group.memory = Some(limit.value);
+                return None;
             }
-        }
+            LimitKind::Processes => {
+                self.group.processes = Some(limit.value);
+                return None;
+            }
+            LimitKind::Cpu => {
+                self.group.cpu = Some(limit.value);
+                return None;
+            }
+            LimitKind::Disk => EnforcedBy::None,
+        })
     }
 
     fn rlimit(
@@ -278,7 +325,9 @@ mod tests {
     fn settled(spec: &AcquireSpec, grade: &Grade) -> Result<Network> {
         let place = Place::open("local");
         let guarantees = Restriction::ALL.map(|restriction| (restriction, grade.clone()));
-        Plan::of(&place, spec)?.settle(&place, spec, &guarantees.into())
+        let mut plan = Plan::of(&place, spec)?;
+        plan.note_group(spec, None);
+        plan.settle(&place, spec, &guarantees.into())
     }
 
     fn check(change: impl FnOnce(&mut AcquireSpec), kind: ErrorKind, says: &[&str]) {
@@ -445,21 +494,19 @@ mod tests {
             LimitKind::WallTime,
             LimitKind::Concurrency,
         ];
-        let plan = Plan::of(
-            &Place::open("local"),
-            &spec(|spec| {
-                for kind in limits {
-                    spec.policy.limits.insert(
-                        kind,
-                        Limit {
-                            value: 8,
-                            strength: Strength::BestEffort,
-                        },
-                    );
-                }
-            }),
-        )
-        .expect("best effort is always had");
+        let asked = spec(|spec| {
+            for kind in limits {
+                spec.policy.limits.insert(
+                    kind,
+                    Limit {
+                        value: 8,
+                        strength: Strength::BestEffort,
+                    },
+                );
+            }
+        });
+        let mut plan = Plan::of(&Place::open("local"), &asked).expect("best effort is always had");
+        plan.note_group(&asked, None);
         let enforced = limits.map(|kind| plan.reports[&kind].enforced_by);
         assert_eq!(
             enforced,

@@ -20,6 +20,7 @@ use rustix::fs::{MemfdFlags, Mode, OFlags};
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendFlags};
 use sandbox_guard::Guard;
 
+use super::confinement::ENTRANCES;
 use super::leader::{Desk, Failure, Given};
 use super::slip::SLIP;
 use super::sys::{self, Reaped};
@@ -80,6 +81,8 @@ pub(super) struct Supervisor {
     desk: Desk,
     /// What leaders are guarded by, besides the filters that this process is under itself.
     domain: Option<OwnedFd>,
+    /// Where leaders enter the group that they are limited by.
+    entrances: [Option<OwnedFd>; ENTRANCES],
     /// Why nothing can be started: the filters could not be installed.
     unguarded: Option<i32>,
     pub(super) own: i32,
@@ -108,26 +111,24 @@ struct Woken {
     queue: bool,
 }
 
+/// What a supervisor has of the engine.
+pub(super) struct Kept<'a> {
+    pub(super) control: OwnedFd,
+    pub(super) queue: OwnedFd,
+    /// What everything that is started is under, and a descriptor of its domain.
+    pub(super) guard: Option<&'a Guard>,
+    pub(super) domain: Option<OwnedFd>,
+    pub(super) entrances: [Option<OwnedFd>; ENTRANCES],
+}
+
 /// Is this process from now on. Called right after the fork, with every signal blocked.
-///
-/// - `guard`, `domain`: what everything that is started is under, and our own descriptor of its domain
-pub(super) fn supervise(
-    control: OwnedFd,
-    queue: OwnedFd,
-    guard: Option<&Guard>,
-    domain: Option<OwnedFd>,
-) -> ! {
-    let ended = set_up(control, queue, guard, domain).map(|mut supervisor| supervisor.serve());
+pub(super) fn supervise(kept: Kept<'_>) -> ! {
+    let ended = set_up(kept).map(|mut supervisor| supervisor.serve());
     sys::exit(i32::from(ended.is_none()))
 }
 
 /// Keeps nothing of the engine but the sockets. `None` if the kernel refuses something needed.
-fn set_up(
-    control: OwnedFd,
-    queue: OwnedFd,
-    guard: Option<&Guard>,
-    domain: Option<OwnedFd>,
-) -> Option<Supervisor> {
+fn set_up(kept: Kept<'_>) -> Option<Supervisor> {
     sys::default_signals();
     quiet_streams()?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).ok()?;
@@ -135,10 +136,11 @@ fn set_up(
     rustix::process::setsid().ok()?;
     Some(Supervisor {
         // Here, because what is forked from here inherits them for nothing.
-        unguarded: guard.and_then(|guard| guard.install_filters().err()),
-        domain,
-        control,
-        queue,
+        unguarded: kept.guard.and_then(|guard| guard.install_filters().err()),
+        domain: kept.domain,
+        entrances: kept.entrances,
+        control: kept.control,
+        queue: kept.queue,
         children: sys::child_signals().ok()?,
         timer: sys::timer().ok()?,
         table: Table::open(),
@@ -253,6 +255,10 @@ impl Supervisor {
             queue: self.queue.as_fd(),
             timer: self.timer.as_fd(),
             domain: self.domain.as_ref().map(AsFd::as_fd),
+            entrances: self
+                .entrances
+                .each_ref()
+                .map(|entrance| entrance.as_ref().map(AsFd::as_fd)),
             unneeded: [self.control.as_fd(), self.children.as_fd()],
             supervisor: self.own,
         };

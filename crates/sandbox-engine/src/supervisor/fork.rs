@@ -24,15 +24,13 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::{Pid, Signal, WaitOptions};
 use sandbox_guard::Guard;
 
+use super::child::Kept;
+use super::confinement::{Confinement, ENTRANCES};
 use super::tree::Table;
 use super::{child, sys};
 
-/// Where a supervisor keeps its socket.
+/// Where a supervisor keeps its socket. What else it keeps is beyond.
 const CONTROL: RawFd = 3;
-/// Where it keeps the one that its leaders wait on.
-const LEADER: RawFd = 4;
-/// Where it keeps what its leaders are guarded by, if they are.
-const DOMAIN: RawFd = 5;
 /// How long orphans of a lost supervisor are killed before they are given up.
 const ORPHAN_LIMIT: Duration = Duration::from_secs(5);
 
@@ -62,12 +60,12 @@ pub(super) struct Forked {
 
 /// Makes a supervisor.
 ///
-/// - `guard`: what everything that it starts is under
+/// - `confinement`: what everything that it starts is under
 ///
 /// # Errors
 ///
 /// What the kernel says when there are too many processes, descriptors, or too little memory.
-pub(super) fn supervisor(guard: Option<&Guard>) -> io::Result<Forked> {
+pub(super) fn supervisor(confinement: &Confinement) -> io::Result<Forked> {
     let pair = || {
         rustix::net::socketpair(
             AddressFamily::UNIX,
@@ -84,15 +82,31 @@ pub(super) fn supervisor(guard: Option<&Guard>) -> io::Result<Forked> {
     let mut register = register();
     collect(&mut register);
     let mask = sys::block_signals();
-    let domain = guard.and_then(Guard::domain);
+    let Confinement { guard, group } = confinement;
+    let guard = guard.as_deref();
+    let domain = guard.and_then(Guard::domain).map(AsFd::as_fd);
+    let mut entrances = [None; ENTRANCES];
+    let all = group.iter().flat_map(|group| group.entrances());
+    for (slot, entrance) in entrances.iter_mut().zip(all) {
+        *slot = Some(entrance);
+    }
+    let [one, two, three] = entrances;
     // SAFETY: the child calls only `keep_only` and `supervise`, which make system calls on memory
     // they have, take no lock, do not unwind, and never return here.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
-        let domain = domain.map(|domain| domain.as_fd());
-        let (control, leader, domain) =
-            keep_only(their_control.as_fd(), their_leader.as_fd(), domain);
-        child::supervise(control, leader, guard, domain);
+        let (control, leader) = (their_control.as_fd(), their_leader.as_fd());
+        let kept = keep_only([Some(control), Some(leader), domain, one, two, three]);
+        let [Some(control), Some(queue), domain, entrances @ ..] = kept else {
+            sys::exit(1);
+        };
+        child::supervise(Kept {
+            control,
+            queue,
+            guard,
+            domain,
+            entrances,
+        });
     }
     let failed = io::Error::last_os_error();
     sys::restore_signals(&mask);
@@ -107,27 +121,40 @@ pub(super) fn supervisor(guard: Option<&Guard>) -> io::Result<Forked> {
     })
 }
 
+/// What a supervisor keeps, each at a place of its own from [`CONTROL`] on.
+const KEPT: usize = 3 + ENTRANCES;
+
 /// Moves these to their places and closes every other descriptor from there on. In the child only.
-fn keep_only(
-    control: BorrowedFd<'_>,
-    leader: BorrowedFd<'_>,
-    domain: Option<BorrowedFd<'_>>,
-) -> (OwnedFd, OwnedFd, Option<OwnedFd>) {
+fn keep_only(given: [Option<BorrowedFd<'_>>; KEPT]) -> [Option<OwnedFd>; KEPT] {
+    let mut beyond = CONTROL;
+    for _ in given {
+        beyond += 1;
+    }
     // Out of the way first: one may be where the other belongs.
-    let high = |given: BorrowedFd<'_>| match rustix::io::fcntl_dupfd_cloexec(given, DOMAIN + 1) {
-        Ok(high) => high.into_raw_fd(),
-        Err(_) => sys::exit(1),
-    };
-    let (control, leader, domain) = (high(control), high(leader), domain.map(high));
-    let (control, leader) = (place(control, CONTROL), place(leader, LEADER));
-    let domain = domain.map(|domain| place(domain, DOMAIN));
-    let first = match domain {
-        Some(_) => DOMAIN + 1,
-        None => DOMAIN,
-    };
+    let high = given.map(|given| {
+        given.map(
+            |given| match rustix::io::fcntl_dupfd_cloexec(given, beyond) {
+                Ok(high) => high.into_raw_fd(),
+                Err(_) => sys::exit(1),
+            },
+        )
+    });
+    let mut at = CONTROL;
+    let kept = high.map(|high| {
+        let kept = match high {
+            Some(high) => Some(place(high, at)),
+            None => {
+                // SAFETY: as in `place`: whoever owned what may be here does not exist in this process.
+                unsafe { libc::close(at) };
+                None
+            }
+        };
+        at += 1;
+        kept
+    });
     // SAFETY: as in `place`, for every descriptor beyond those.
-    unsafe { sys::close_from(first) };
-    (control, leader, domain)
+    unsafe { sys::close_from(beyond) };
+    kept
 }
 
 /// Moves a descriptor to its place. In the child only.

@@ -27,6 +27,7 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 use rustix::process::Signal;
 use sandbox_guard::Domain;
 
+use super::confinement::ENTRANCES;
 use super::image::{FLAG_NO_NEW_PRIVILEGES, FLAG_TERMINAL, View};
 use super::slip::{SLIP, Terms};
 use super::sys::{self, Mapping};
@@ -50,6 +51,8 @@ struct Work {
     timer: RawFd,
     /// What it is guarded by, as a descriptor; negative if by nothing.
     domain: RawFd,
+    /// Where it enters the group that limits it, negative where there is none.
+    entrances: [RawFd; ENTRANCES],
     /// What is the supervisor's alone.
     unneeded: [RawFd; 2],
     supervisor: i32,
@@ -64,6 +67,8 @@ pub(super) struct Given<'a> {
     pub(super) timer: BorrowedFd<'a>,
     /// What it is guarded by.
     pub(super) domain: Option<BorrowedFd<'a>>,
+    /// Where it enters the group that limits it.
+    pub(super) entrances: [Option<BorrowedFd<'a>>; ENTRANCES],
     /// What it shall not hold open.
     pub(super) unneeded: [BorrowedFd<'a>; 2],
     /// The supervisor's own number.
@@ -92,10 +97,12 @@ impl Desk {
             // SAFETY: a leader mapped it for itself, and has left this memory.
             unsafe { sys::unmap(start, bytes) };
         }
+        let number = |given: Option<BorrowedFd<'_>>| given.map_or(-1, |given| given.as_raw_fd());
         let work = Work {
             socket: given.queue.as_raw_fd(),
             timer: given.timer.as_raw_fd(),
-            domain: given.domain.map_or(-1, |domain| domain.as_raw_fd()),
+            domain: number(given.domain),
+            entrances: given.entrances.map(number),
             unneeded: given.unneeded.map(|fd| fd.as_raw_fd()),
             supervisor: given.supervisor,
             inline: self.inline.words().as_mut_ptr(),
@@ -155,6 +162,12 @@ fn set_apart(work: &Work) -> Result<(), Failure> {
         sys::exit(0);
     }
     rustix::process::setsid().map_err(at)?;
+    for entrance in work.entrances.iter().filter(|entrance| **entrance >= 0) {
+        // Ahead of the run too: it takes the kernel milliseconds.
+        // SAFETY: as below.
+        let entrance = unsafe { BorrowedFd::borrow_raw(*entrance) };
+        sandbox_cgroup::enter(entrance).map_err(|errno| (Stage::Limit, errno))?;
+    }
     if work.domain >= 0 {
         // Ahead of the run, for which it then costs nothing. What follows needs no file of ours, and signals
         // nobody; and a descriptor that was opened outside stays what it is.

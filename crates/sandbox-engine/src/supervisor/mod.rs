@@ -17,6 +17,7 @@
 //! | `launch` | what is to be started, and how it is laid out for the other side |
 //! | `image` | the layout: programs, arguments, environment and limits in one block of memory |
 //! | `wire` | the messages between the two |
+//! | `confinement` | what everything is under that is started |
 //! | `fork` | how a supervisor comes to be, and which processes of ours are supervisors |
 //! | `child` | the supervisor's own loop |
 //! | `end` | how it ends a tree |
@@ -36,6 +37,7 @@
 //! Not here: pipes, output, input, timeouts as the caller sees them (`process`).
 
 mod child;
+mod confinement;
 mod end;
 mod fork;
 mod image;
@@ -48,6 +50,7 @@ mod sys;
 mod tree;
 mod wire;
 
+pub use confinement::Confinement;
 pub use launch::{Announce, Launch, Privileges, RlimitSpec, Terminal};
 pub use pool::{LaunchError, Pool, PoolOptions};
 pub use running::{Event, Running};

@@ -13,10 +13,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
-use sandbox_guard::Guard;
 use tokio::net::UnixDatagram;
 use tokio::time::Instant;
 
+use super::confinement::Confinement;
 use super::fork::{self, Forked};
 use super::launch::{self, Announce, Launch};
 use super::running::Running;
@@ -66,8 +66,9 @@ pub struct Pool {
 pub(super) struct Shared {
     idle: Mutex<Vec<Supervisor>>,
     options: PoolOptions,
-    /// What everything is under that is started.
-    guard: Option<Arc<Guard>>,
+    confinement: Confinement,
+    /// No supervisor is kept waiting any more.
+    closed: AtomicBool,
     /// Somebody will look whether too many wait.
     tended: AtomicBool,
 }
@@ -121,31 +122,40 @@ impl Pool {
     /// What the system says when it gives no process or no descriptor, or when there is no runtime
     /// that watches descriptors.
     pub fn new(options: PoolOptions) -> io::Result<Self> {
-        Pool::with(options, None)
+        Pool::confined(options, Confinement::default())
     }
 
-    /// Makes a pool with one supervisor waiting, and everything that is started under a guard: where that
-    /// cannot be put on, nothing is started.
+    /// Makes a pool with one supervisor waiting, and everything that is started under this.
     ///
     /// # Errors
     ///
     /// As [`new`](Self::new).
-    pub fn guarded(options: PoolOptions, guard: Arc<Guard>) -> io::Result<Self> {
-        Pool::with(options, Some(guard))
-    }
-
-    fn with(options: PoolOptions, guard: Option<Arc<Guard>>) -> io::Result<Self> {
+    pub fn confined(options: PoolOptions, confinement: Confinement) -> io::Result<Self> {
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
-        let first = Supervisor::new(guard.as_deref())?;
+        let first = Supervisor::new(&confinement)?;
         let shared = Shared {
             idle: Mutex::new(vec![first]),
             options,
-            guard,
+            confinement,
+            closed: AtomicBool::new(false),
             tended: AtomicBool::new(false),
         };
         Ok(Pool {
             shared: Arc::new(shared),
         })
+    }
+
+    /// What everything is under that is started.
+    pub(crate) fn confinement(&self) -> &Confinement {
+        &self.shared.confinement
+    }
+
+    /// Lets every supervisor go that waits, and each that would wait after its run. One is made for each
+    /// run that comes all the same.
+    pub(crate) fn close(&self) {
+        self.shared.closed.store(true, Ordering::Relaxed);
+        let waiting = std::mem::take(&mut *self.shared.idle());
+        drop(waiting);
     }
 
     /// Starts a program, and returns once it runs, or with [`Announce::Later`] once it was asked for.
@@ -220,14 +230,15 @@ impl Shared {
         let waiting = self.idle().pop();
         match waiting {
             Some(supervisor) => Ok((supervisor, false)),
-            None => Ok((Supervisor::new(self.guard.as_deref())?, true)),
+            None => Ok((Supervisor::new(&self.confinement)?, true)),
         }
     }
 
     /// Keeps one waiting. That none can be made now is said by whoever needs it.
     fn restock(shared: &Arc<Self>) {
-        if shared.idle().is_empty()
-            && let Ok(supervisor) = Supervisor::new(shared.guard.as_deref())
+        if !shared.closed.load(Ordering::Relaxed)
+            && shared.idle().is_empty()
+            && let Ok(supervisor) = Supervisor::new(&shared.confinement)
         {
             Shared::put(shared, supervisor);
         }
@@ -235,7 +246,8 @@ impl Shared {
 
     pub(super) fn put(shared: &Arc<Self>, supervisor: Supervisor) {
         let mut idle = shared.idle();
-        if idle.len() >= shared.options.busy.max(1) {
+        let closed = shared.closed.load(Ordering::Relaxed);
+        if closed || idle.len() >= shared.options.busy.max(1) {
             return;
         }
         idle.push(supervisor);
@@ -262,12 +274,12 @@ impl Shared {
 }
 
 impl Supervisor {
-    fn new(guard: Option<&Guard>) -> io::Result<Self> {
+    fn new(confinement: &Confinement) -> io::Result<Self> {
         let Forked {
             control,
             leader,
             pid,
-        } = fork::supervisor(guard)?;
+        } = fork::supervisor(confinement)?;
         match UnixDatagram::from_std(control.into()) {
             Ok(control) => Ok(Supervisor {
                 control,

@@ -9,6 +9,7 @@ mod file_write;
 mod fingerprint;
 mod guard;
 mod guard_tools;
+mod limits;
 mod process;
 mod process_engine;
 mod process_input;

@@ -1,0 +1,226 @@
+//! A group that processes can enter.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::hierarchy::{Controller, Hierarchies, Hierarchy, Version};
+use crate::stale;
+
+/// Length of the periods in which time on processors is given out, in microseconds.
+const PERIOD: u64 = 100_000;
+/// The least time that the kernel gives out in one.
+const LEAST_QUOTA: u64 = 1000;
+/// How often it is tried to remove a group, and how long it is waited in between: a process that was waited
+/// for leaves its group a moment later.
+const TRIES: u32 = 50;
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// What a group is to be limited to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// Bytes of memory, swap included where that can be limited.
+    pub memory: Option<u64>,
+    /// Processes and threads at once.
+    pub processes: Option<u64>,
+    /// Thousandths of one processor.
+    pub cpu: Option<u64>,
+}
+
+/// How often a limit was hit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fired {
+    /// Processes that were killed because memory was used up.
+    pub memory: u64,
+    /// Processes that were not made because there were as many as may be.
+    pub processes: u64,
+}
+
+/// A group of processes with limits. Dropping it removes it, if nothing is in it any more.
+#[derive(Debug)]
+pub struct Group {
+    parts: BTreeMap<Controller, Part>,
+}
+
+/// The group in one hierarchy, or the same directory of another controller again.
+#[derive(Debug)]
+struct Part {
+    version: Version,
+    directory: PathBuf,
+    entrance: File,
+}
+
+impl Group {
+    /// Makes a group that is limited as far as this process can do that. What is not wanted gets no directory.
+    #[must_use]
+    pub fn new(hierarchies: &Hierarchies, wanted: Wanted) -> Self {
+        stale::sweep(hierarchies);
+        let name = stale::name();
+        let limits = [
+            (Controller::Memory, wanted.memory),
+            (Controller::Processes, wanted.processes),
+            (Controller::Cpu, wanted.cpu),
+        ];
+        let part = |(controller, limit): (Controller, Option<u64>)| {
+            let part = Part::new(hierarchies.of(controller)?, controller, limit?, &name)?;
+            Some((controller, part))
+        };
+        Group {
+            parts: limits.into_iter().filter_map(part).collect(),
+        }
+    }
+
+    /// What limits each of what is limited.
+    pub fn enforced(&self) -> impl Iterator<Item = (Controller, Version)> + '_ {
+        self.parts
+            .iter()
+            .map(|(controller, part)| (*controller, part.version))
+    }
+
+    /// Handles by which a process [enters](enter) the group: all of them, each once.
+    pub fn entrances(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.directories().map(|part| part.entrance.as_fd())
+    }
+
+    /// How often a limit was hit so far.
+    #[must_use]
+    pub fn fired(&self) -> Fired {
+        let count = |controller, (one, two): (&str, &str), word| {
+            let part = self.parts.get(&controller)?;
+            let file = match part.version {
+                Version::One => one,
+                Version::Two => two,
+            };
+            let text = std::fs::read_to_string(part.directory.join(file)).ok()?;
+            let mut lines = text.lines().filter_map(|line| line.split_once(' '));
+            lines.find(|(name, _)| *name == word)?.1.trim().parse().ok()
+        };
+        let memory = ("memory.oom_control", "memory.events");
+        let processes = ("pids.events", "pids.events");
+        Fired {
+            memory: count(Controller::Memory, memory, "oom_kill").unwrap_or(0),
+            processes: count(Controller::Processes, processes, "max").unwrap_or(0),
+        }
+    }
+
+    /// Removes the group, from which nothing is left but what ends at this moment. Nobody can enter it then.
+    ///
+    /// # Errors
+    ///
+    /// Something is still in it.
+    pub fn remove(&self) -> io::Result<()> {
+        for part in self.directories() {
+            let mut tries = 0..TRIES;
+            loop {
+                match std::fs::remove_dir(&part.directory) {
+                    Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+                        tries.next().ok_or(error)?;
+                        std::thread::sleep(PAUSE);
+                    }
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                    Ok(()) | Err(_) => break,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The parts that have a directory of their own.
+    fn directories(&self) -> impl Iterator<Item = &Part> {
+        let mut seen: Vec<&Path> = Vec::new();
+        self.parts.values().filter(move |part| {
+            let first = !seen.contains(&part.directory.as_path());
+            seen.push(&part.directory);
+            first
+        })
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        for part in self.directories() {
+            let _ = std::fs::remove_dir(&part.directory);
+        }
+    }
+}
+
+impl Part {
+    fn new(hierarchy: &Hierarchy, controller: Controller, limit: u64, name: &str) -> Option<Self> {
+        let version = hierarchy.version;
+        if version == Version::Two {
+            // It may be handed on already; whether it is shows when the limit is set.
+            let hand_on = hierarchy.own.join("cgroup.subtree_control");
+            let _ = std::fs::write(hand_on, format!("+{}", controller.name()));
+        }
+        let directory = hierarchy.own.join(name);
+        let made = match std::fs::create_dir(&directory) {
+            Ok(()) => true,
+            // It is there for another controller of the same hierarchy.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
+            Err(_) => return None,
+        };
+        let limited = set(&directory, version, controller, limit);
+        let entrance = OpenOptions::new()
+            .write(true)
+            .custom_flags(libc::O_CLOEXEC)
+            .open(directory.join("cgroup.procs"));
+        match (limited, entrance) {
+            (Ok(()), Ok(entrance)) => Some(Part {
+                version,
+                directory,
+                entrance,
+            }),
+            _ => {
+                if made {
+                    let _ = std::fs::remove_dir(&directory);
+                }
+                None
+            }
+        }
+    }
+}
+
+/// Limits one thing of a group.
+fn set(directory: &Path, version: Version, controller: Controller, limit: u64) -> io::Result<()> {
+    let write = |file: &str, value: &str| {
+        let mut file = OpenOptions::new().write(true).open(directory.join(file))?;
+        io::Write::write_all(&mut file, value.as_bytes())
+    };
+    let quota = limit.saturating_mul(PERIOD / 1000);
+    match (controller, version) {
+        (Controller::Memory, Version::One) => {
+            write("memory.limit_in_bytes", &limit.to_string())?;
+            // Not every kernel counts swap.
+            let _ = write("memory.memsw.limit_in_bytes", &limit.to_string());
+            Ok(())
+        }
+        (Controller::Memory, Version::Two) => {
+            write("memory.max", &limit.to_string())?;
+            let _ = write("memory.swap.max", "0");
+            Ok(())
+        }
+        (Controller::Processes, _) => write("pids.max", &limit.to_string()),
+        (Controller::Cpu, _) if quota < LEAST_QUOTA => Err(io::ErrorKind::InvalidInput.into()),
+        (Controller::Cpu, Version::One) => {
+            write("cpu.cfs_period_us", &PERIOD.to_string())?;
+            write("cpu.cfs_quota_us", &quota.to_string())
+        }
+        (Controller::Cpu, Version::Two) => write("cpu.max", &format!("{quota} {PERIOD}")),
+    }
+}
+
+/// Puts this process into the group whose entrance this is. May be called after a fork of a process with
+/// threads.
+///
+/// # Errors
+///
+/// The kernel's reason. The process is where it was.
+pub fn enter(entrance: BorrowedFd<'_>) -> Result<(), i32> {
+    rustix::io::write(entrance, b"0")
+        .map(drop)
+        .map_err(rustix::io::Errno::raw_os_error)
+}
