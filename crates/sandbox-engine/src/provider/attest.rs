@@ -58,7 +58,7 @@ fn by_guard(restriction: Restriction, tried: Tried) -> Grade {
                 return Grade::Unavailable;
             }
             let others = "another process of this user, which has a network, can be made to use it";
-            gap(!proof.tracing || !proof.signals, others);
+            gap(!proof.tracing, others);
             let later = "files elsewhere can be written that others execute";
             gap(!proof.writes, later);
         }
@@ -286,14 +286,10 @@ mod tests {
                 "{restriction:?}"
             );
         }
-        // Whoever can trace another process, signal it or write what it executes has its network.
+        // Whoever can trace another process or write what it executes has its network.
         for proof in [
             Proof {
                 tracing: false,
-                ..ALL
-            },
-            Proof {
-                signals: false,
                 ..ALL
             },
             Proof {
