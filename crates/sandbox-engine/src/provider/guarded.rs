@@ -28,7 +28,7 @@ impl Guarded {
     /// Prepares and tries a guard under which the writable ones of these roots can be written.
     pub(super) fn new(spec: GuardSpec, place: &Place, roots: &Roots) -> Result<Self> {
         let contained = spec.writes == Writes::Contained;
-        if contained && let Some((inner, outer)) = roots.exception() {
+        if contained && let Some((inner, outer)) = roots.exception(&place.writable) {
             return Err(unmet(format!(
                 "{inner} cannot be kept from being written, because it lies beneath {outer}, which can be; \
                  mount it read-write, or elsewhere"
@@ -36,7 +36,7 @@ impl Guarded {
         }
         let own = held(&place.writable)?;
         let shared = std::env::temp_dir();
-        let temporary = match contained && !place.has(&shared) {
+        let temporary = match contained && !place.has(&shared) && !roots.has_writable(&shared) {
             true => Some(TemporaryDirectory::new(&shared).map_err(|error| {
                 unmet(format!(
                     "no temporary directory can be made in {}; set TMPDIR to one that can be written",
@@ -70,10 +70,11 @@ impl Guarded {
     pub(super) fn notes(&self) -> Vec<String> {
         let alone = "each command is guarded: it can neither signal nor trace what is not its own, other \
                      commands of the sandbox included";
-        let contained = "commands write in the sandbox's roots and in a temporary directory of its own, their \
-                         TMPDIR, and nowhere else";
+        let contained = "commands write in the sandbox's roots and in their temporary directory, TMPDIR, and \
+                         nowhere else";
+        let is_contained = self.tried.spec.writes == Writes::Contained;
         std::iter::once(alone)
-            .chain(self.temporary.as_ref().map(|_| contained))
+            .chain(is_contained.then_some(contained))
             .map(str::to_owned)
             .collect()
     }

@@ -22,7 +22,7 @@ mod walk;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 use sandbox_core::{Error, ErrorKind, MountAccess, Result, SandboxPath, Verb};
@@ -142,12 +142,30 @@ impl Roots {
 
     /// A root that may not be written although it lies beneath one that may, and that one. What keeps
     /// directories from being written may not be able to make such an exception.
-    pub(crate) fn exception(&self) -> Option<(&SandboxPath, &SandboxPath)> {
+    ///
+    /// - `also`: directories that may be written and are no roots
+    pub(crate) fn exception(&self, also: &[PathBuf]) -> Option<(&SandboxPath, SandboxPath)> {
+        let real = |path: &PathBuf| sandbox_path(&std::fs::canonicalize(path).ok()?).ok();
+        let also = also.iter().filter_map(real);
+        let writable = self.with(MountAccess::ReadWrite);
+        let writable: Vec<_> = writable
+            .map(|root| root.prefix.clone())
+            .chain(also)
+            .collect();
         self.with(MountAccess::ReadOnly).find_map(|inner| {
-            let above = |outer: &&Root| strip(&inner.prefix, &outer.prefix).is_some();
-            let outer = self.with(MountAccess::ReadWrite).find(above)?;
-            Some((&inner.prefix, &outer.prefix))
+            let above = |outer: &&SandboxPath| strip(&inner.prefix, outer).is_some();
+            let outer = writable.iter().find(above)?;
+            Some((&inner.prefix, outer.clone()))
         })
+    }
+
+    /// Whether a directory lies in a root that may be written, as far as its real path can be told.
+    pub(crate) fn has_writable(&self, directory: &Path) -> bool {
+        let real = std::fs::canonicalize(directory)
+            .ok()
+            .and_then(|real| sandbox_path(&real).ok());
+        real.and_then(|real| self.locate(&real).ok())
+            .is_some_and(|(index, _)| self.root(index).access == MountAccess::ReadWrite)
     }
 
     fn with(&self, access: MountAccess) -> impl Iterator<Item = &Root> {

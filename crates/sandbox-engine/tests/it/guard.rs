@@ -87,7 +87,7 @@ impl Ground {
         self.run(ProcessSpec::new(["sh", "-c", script])).await
     }
 
-    async fn run(&self, process: ProcessSpec) -> (Status, String) {
+    pub(crate) async fn run(&self, process: ProcessSpec) -> (Status, String) {
         let ran = self.sandbox.run(&Ctx::new(), process).await;
         let outcome = ran.expect("it runs");
         let text = outcome.stdout.to_text() + &outcome.stderr.to_text();
@@ -421,7 +421,17 @@ fn an_exception_beneath_a_writable_root_is_refused() {
                 ..Policy::default()
             };
             let acquired = provider(Place::open("here"))
-                .acquire(&Ctx::new(), &spec(directory.path(), policy))
+                .acquire(&Ctx::new(), &spec(directory.path(), policy.clone()))
+                .await;
+            let error = refused(acquired.map(drop), ErrorKind::PolicyUnmet);
+            assert!(error.to_string().contains("beneath"), "{error}");
+
+            // Beneath what the place has for itself it is one too.
+            let elsewhere = tempfile::tempdir().expect("a directory");
+            let mut place = Place::open("here");
+            place.writable.push(directory.path().into());
+            let acquired = provider(place)
+                .acquire(&Ctx::new(), &spec(elsewhere.path(), policy))
                 .await;
             let error = refused(acquired.map(drop), ErrorKind::PolicyUnmet);
             assert!(error.to_string().contains("beneath"), "{error}");

@@ -1,6 +1,6 @@
 //! What developers do all day goes on under a guard that keeps everything away that it can.
 
-use sandbox_core::process::Status;
+use sandbox_core::process::{ProcessSpec, PtySize, Status};
 use sandbox_core::{Network, Policy, Restriction};
 
 use super::file::as_ordinary_user;
@@ -94,6 +94,32 @@ os.waitpid(pid, 0)
 '",
         "inside\n",
     );
+}
+
+#[test]
+fn a_command_has_the_terminal_that_it_was_given() {
+    as_ordinary_user(|| async {
+        let policy = Policy {
+            network: Some(Network::None),
+            ..Policy::default()
+        };
+        let ground = Ground::new(policy).await;
+        let mut process = ProcessSpec::new([
+            "sh",
+            "-c",
+            "tty && stty size < /dev/tty && echo x > /dev/tty",
+        ]);
+        process.pty = Some(PtySize {
+            rows: 10,
+            columns: 20,
+        });
+        let (status, text) = ground.run(process).await;
+        assert_eq!(status, Status::Exited(0), "{text}");
+        assert!(
+            text.contains("/dev/pts/") && text.contains("10 20") && text.ends_with("x\r\n"),
+            "{text}"
+        );
+    });
 }
 
 /// As a debugger does: what a process started itself it may trace.
