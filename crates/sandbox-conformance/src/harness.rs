@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use sandbox_core::{AcquireSpec, Ctx, Disposition, Provider, Sandbox, SandboxId};
+use sandbox_core::{AcquireSpec, Ctx, Disposition, Provider, Sandbox, SandboxId, SandboxPath};
 
 use crate::check::Failure;
 
@@ -58,6 +58,15 @@ pub struct Place {
 pub struct Outside {
     workspace: PathBuf,
     directory: PathBuf,
+    paths: Paths,
+}
+
+/// Whether a sandbox calls the directories of this machine by the names that they have here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Paths {
+    Same,
+    /// It has a tree of its own, in which a name from here means something else, or nothing.
+    Own,
 }
 
 /// The name of the file that stands outside.
@@ -76,7 +85,16 @@ impl Outside {
         Ok(Self {
             workspace,
             directory,
+            paths: Paths::Same,
         })
+    }
+
+    /// The same, for a sandbox that sees its workspace at `root`.
+    fn seen_from(mut self, root: &SandboxPath) -> Self {
+        if root.as_bytes() != self.workspace.as_os_str().as_bytes() {
+            self.paths = Paths::Own;
+        }
+        self
     }
 
     /// The workspace on this machine.
@@ -97,12 +115,23 @@ impl Outside {
     ///
     /// The link could not be made.
     pub fn link_to_outside(&self, name: &str, entry: Option<&str>) -> Result<(), Failure> {
-        let target = entry.map_or_else(
-            || self.directory.clone(),
-            |entry| self.directory.join(entry),
-        );
-        std::os::unix::fs::symlink(target, self.workspace.join(name))
+        std::os::unix::fs::symlink(self.link_text(name, entry), self.workspace.join(name))
             .map_err(|error| Failure::new(format_args!("cannot plant the link {name}: {error}")))
+    }
+
+    /// The text of a link at `name` in the workspace that leads to the directory outside, or to `entry` in it. From
+    /// where names are the same it is absolute; elsewhere it goes up, since an absolute one would mean something of
+    /// the sandbox's own.
+    #[must_use]
+    pub fn link_text(&self, name: &str, entry: Option<&str>) -> PathBuf {
+        let directory = match (self.paths, self.directory.file_name()) {
+            (Paths::Own, Some(beside)) => {
+                let ups = std::iter::repeat_n("..", 1 + name.matches('/').count());
+                ups.collect::<PathBuf>().join(beside)
+            }
+            _ => self.directory.clone(),
+        };
+        entry.map_or_else(|| directory.clone(), |entry| directory.join(entry))
     }
 
     /// Everything outside: path, permission bits and content of each entry. Two equal maps mean
@@ -247,8 +276,8 @@ impl Harness for OnThisMachine {
         Ok(Place {
             provider: Arc::clone(&self.provider),
             spec,
+            outside: Some(outside.seen_from(&sandbox.descriptor().root)),
             sandbox,
-            outside: Some(outside),
         })
     }
 

@@ -25,8 +25,9 @@ Arguments, for whoever places it; each may come as `--NAME VALUE` only:
                        repeatable
 --kept-partly WHAT=GAP the same with a gap, in one sentence; repeatable, also for
                        one WHAT
---writable DIRECTORY   what runs may write there, beside the roots, such as a /tmp
-                       of the place's own; absolute; repeatable
+--writable DIRECTORY   the place has this for itself, and it may be written: a root
+                       beside the workspace, such as a /tmp; absolute; repeatable
+--readable DIRECTORY   the same for what may only be read, such as /usr; repeatable
 --guard WHEN           always, or by-policy: when each command gets a guard of its
                        own; default: by-policy";
 
@@ -55,26 +56,27 @@ pub(crate) fn place(
     Ok((place, rest))
 }
 
-const OWN: [&str; 7] = [
+const OWN: [&str; 8] = [
     "--location",
     "--inherit",
     "--note",
     "--kept-away",
     "--kept-partly",
     "--writable",
+    "--readable",
     "--guard",
 ];
 
 fn take(place: &mut Place, name: &str, value: &OsStr) -> Result<(), String> {
-    if name == "--writable" {
+    if let "--writable" | "--readable" = name {
         let directory = PathBuf::from(value);
         if !directory.is_absolute() {
-            return Err(format!(
-                "`--writable {}` is not absolute",
-                directory.display()
-            ));
+            return Err(format!("`{name} {}` is not absolute", directory.display()));
         }
-        place.writable.push(directory);
+        match name {
+            "--writable" => place.writable.push(directory),
+            _ => place.readable.push(directory),
+        }
         return Ok(());
     }
     let value = value
@@ -154,6 +156,8 @@ mod tests {
             "process-contained=and heard",
             "--writable",
             "/tmp",
+            "--readable",
+            "/usr",
             "--guard",
             "always",
             "--kept-away",
@@ -176,6 +180,7 @@ mod tests {
                 ]
                 .into(),
                 writable: vec!["/tmp".into()],
+                readable: vec!["/usr".into()],
                 guard: GuardUse::Always,
             }
         );

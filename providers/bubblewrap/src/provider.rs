@@ -27,7 +27,7 @@ use crate::launch::{ARGUMENT, Order, Starter};
 use crate::lone::{self, Lone};
 use crate::refusal::Refusal;
 use crate::spec::Plan;
-use crate::view::{HOME, NetworkView, TMP, View};
+use crate::view::{self, HOME, NetworkView, TMP, View};
 
 /// The name of this provider and of its location.
 pub(crate) const NAME: &str = "bubblewrap";
@@ -225,6 +225,9 @@ fn claims(network: NetworkView, program: &Program) -> Vec<OsString> {
     claim("--guard", "always");
     for directory in [TMP, HOME, "/dev/shm"] {
         claim("--writable", directory);
+    }
+    for directory in view::readable(Path::new("/")) {
+        claim("--readable", directory);
     }
     claim("--kept-away", "write-contained");
     match network {

@@ -33,6 +33,8 @@ const PROGRAMS: [&str; 8] = [
 ];
 /// The same for a system that names what is current by a link.
 const CURRENT: &str = "/run/current-system";
+/// What file verbs may read there, as far as it is there: the same, and settings.
+const READ: [&str; 2] = ["/etc", CURRENT];
 /// Directories of the programs of this machine that a search path may name.
 const SEARCHED: [&str; 6] = [
     "/usr",
@@ -241,6 +243,14 @@ impl Items {
 /// `path`, which is absolute, on the machine whose root this is.
 fn below(machine: &Path, path: &str) -> PathBuf {
     machine.join(path.trim_start_matches('/'))
+}
+
+/// The directories that every sandbox sees and nobody can change.
+///
+/// - `machine`: the root of this machine
+pub(crate) fn readable(machine: &Path) -> impl Iterator<Item = &'static str> {
+    let all = PROGRAMS.into_iter().chain(READ);
+    all.filter(move |at| below(machine, at).is_dir())
 }
 
 /// Whether programs in a directory of this machine are seen in a sandbox under the same name.

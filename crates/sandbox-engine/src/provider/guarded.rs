@@ -1,10 +1,9 @@
 //! The guard of one sandbox: prepared, tried, and with the temporary directory that goes with it.
 
-use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::os::fd::AsFd;
+use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::{Mode, OFlags};
 use sandbox_core::{EnvChange, Error, ErrorKind, Result, Verb};
 use sandbox_guard::{Guard, GuardError, GuardSpec, Landlock, Writes};
 
@@ -34,7 +33,6 @@ impl Guarded {
                  mount it read-write, or elsewhere"
             )));
         }
-        let own = held(&place.writable)?;
         let shared = std::env::temp_dir();
         let temporary = match contained && !place.has(&shared) && !roots.has_writable(&shared) {
             true => Some(TemporaryDirectory::new(&shared).map_err(|error| {
@@ -47,7 +45,6 @@ impl Guarded {
             false => None,
         };
         let mut writable: Vec<_> = roots.writable().collect();
-        writable.extend(own.iter().map(AsFd::as_fd));
         writable.extend(
             temporary
                 .as_ref()
@@ -99,22 +96,6 @@ impl Place {
     fn has(&self, directory: &Path) -> bool {
         self.writable.iter().any(|own| directory.starts_with(own))
     }
-}
-
-fn held(directories: &[PathBuf]) -> Result<Vec<OwnedFd>> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    directories
-        .iter()
-        .map(|path| {
-            rustix::fs::open(path, flags, Mode::empty()).map_err(|error| {
-                unmet(format!(
-                    "{}, which should be writable here, is no directory of this place",
-                    path.display()
-                ))
-                .caused_by(error)
-            })
-        })
-        .collect()
 }
 
 fn unmet(detail: String) -> Error {

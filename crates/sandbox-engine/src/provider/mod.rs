@@ -218,7 +218,7 @@ impl EngineProvider {
         // A disk that is asked may be slow, or a network away.
         call::blocking(ctx, verb, Interrupt::Abandon, move |_| {
             let as_asked = |error: Error| error.with_verb(verb);
-            let roots = open_roots(&directory, &plan.roots).map_err(as_asked)?;
+            let roots = open_roots(&directory, &place, &plan.roots).map_err(as_asked)?;
             let guarded = plan
                 .guard
                 .map(|guard| Guarded::new(guard, &place, &roots))
@@ -383,8 +383,15 @@ fn unsupported(verb: Verb, instead: &str) -> Error {
     Error::refused(verb, ErrorKind::Unsupported).detail(instead)
 }
 
-fn open_roots(directory: &Path, mounts: &[(PathBuf, MountAccess)]) -> Result<Roots> {
+/// The workspace, what the place has for itself, and the mounts; the last that names a directory decides.
+fn open_roots(directory: &Path, place: &Place, mounts: &[(PathBuf, MountAccess)]) -> Result<Roots> {
     let mut roots = Roots::new(directory, MountAccess::ReadWrite)?;
+    for readable in &place.readable {
+        roots.add(readable, MountAccess::ReadOnly)?;
+    }
+    for writable in &place.writable {
+        roots.add(writable, MountAccess::ReadWrite)?;
+    }
     for (mount, access) in mounts {
         roots.add(mount, *access)?;
     }

@@ -24,10 +24,12 @@ pub struct Place {
     /// What the surroundings keep away from everything in the place, the engine included, and how well.
     /// What is missing is not kept away.
     pub kept_away: BTreeMap<Restriction, Grade>,
-    /// Directories of the place, beside the roots, that what runs there may write to, such as a `/tmp` that
-    /// nobody outside shares; absolute. Without any, a guarded process has a temporary directory of its
-    /// sandbox.
+    /// Directories that the place has for itself and that may be written, such as a `/tmp` that nobody outside shares;
+    /// absolute. They are roots beside the workspace. Without any, a guarded process has a temporary directory of
+    /// its sandbox.
     pub writable: Vec<PathBuf>,
+    /// Directories of the place that may be read, such as its `/usr`; absolute. They are roots beside the workspace.
+    pub readable: Vec<PathBuf>,
     /// When what runs is guarded.
     pub guard: GuardUse,
 }
@@ -52,6 +54,7 @@ impl Place {
             notes: Vec::new(),
             kept_away: BTreeMap::new(),
             writable: Vec::new(),
+            readable: Vec::new(),
             guard: GuardUse::ByPolicy,
         }
     }

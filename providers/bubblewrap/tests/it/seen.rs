@@ -84,6 +84,53 @@ fn what_is_written_outside_of_the_workspace_is_refused_or_gone_with_the_sandbox(
 }
 
 #[test]
+fn file_verbs_and_commands_see_one_tree() {
+    each(|who| {
+        let scratch = Scratch::new(who);
+        let mut served = scratch.serve();
+        served.sh("echo made by a command >/tmp/file; ln -s /tmp/file link; ln -s /usr/bin tools; mkdir -p ~/.config");
+        for path in ["/tmp/file", "link"] {
+            let read = served.verb("read", json!({"path": path}));
+            assert_eq!(read["content"]["text"], "made by a command\n", "{read}");
+        }
+        let changes = [
+            "/tmp/new/file",
+            "/home/sandbox/.config/file",
+            "/dev/shm/file",
+        ]
+        .map(|path| json!({"put": {"path": path, "content": {"text": "made by a verb\n"}}}));
+        served.verb("write", json!({"changes": changes}));
+        let said = served.sh("cat /tmp/new/file ~/.config/file /dev/shm/file");
+        assert_eq!(said, "made by a verb\n".repeat(3));
+        let stats = served.verb(
+            "stat_many",
+            json!({"paths": ["/usr/bin/env", "/bin/sh", "tools/env", "/etc/passwd"]}),
+        );
+        assert_eq!(stats["items"].as_array().map(Vec::len), Some(4));
+        assert!(!stats.to_string().contains("error"), "{stats}");
+        for path in ["/usr/x", "/etc/passwd", "tools/x"] {
+            let change = json!({"put": {"path": path, "content": {"text": "x"}}});
+            let answer = served.verb("write", json!({"changes": [change]}));
+            assert_eq!(
+                answer["items"][0]["error"]["data"]["kind"], "read_only",
+                "{answer}"
+            );
+        }
+        for path in [
+            "/proc/1/environ",
+            "/sys/devices/system/cpu/online",
+            "/run/spp/engine",
+            "/dev/null",
+            "/..",
+        ] {
+            let read = served.of_sandbox(json!({"path": path}));
+            let refused = served.ask("read", &read);
+            assert!(refused["error"].is_object(), "{path}: {refused}");
+        }
+    });
+}
+
+#[test]
 fn there_is_no_network_unless_the_policy_opens_it() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("bound").port();
