@@ -99,7 +99,7 @@ impl Domain {
             Writes::Contained => contained(writable),
             Writes::Unguarded => processes_only(),
         };
-        let ruleset = ruleset.map_err(|error| GuardError::Domain(error.to_string()))?;
+        let ruleset = ruleset.map_err(|error| GuardError::Domain(error.into()))?;
         let descriptor: Option<OwnedFd> = ruleset.into();
         Ok(descriptor.map(|ruleset| Domain { ruleset }))
     }

@@ -32,8 +32,7 @@ pub(crate) fn programs(spec: &GuardSpec) -> Result<Vec<BpfProgram>, GuardError> 
         .chain(lists::NEVER_HERE)
         .map(|number| (*number, Vec::new()))
         .collect();
-    arguments::refused(&mut refused, spec)
-        .map_err(|error| GuardError::Filter(error.to_string()))?;
+    arguments::refused(&mut refused, spec).map_err(|error| GuardError::Filter(error.into()))?;
     let unknown = lists::UNKNOWN
         .iter()
         .map(|number| (*number, Vec::new()))
@@ -44,7 +43,7 @@ pub(crate) fn programs(spec: &GuardSpec) -> Result<Vec<BpfProgram>, GuardError> 
     ];
     if spec.network == NetworkUse::Denied {
         let sockets = arguments::only_unconnected_sockets()
-            .map_err(|error| GuardError::Filter(error.to_string()))?;
+            .map_err(|error| GuardError::Filter(error.into()))?;
         programs.push(compile(sockets, libc::EAFNOSUPPORT)?);
     }
     if cfg!(target_arch = "x86_64") {
@@ -57,7 +56,7 @@ fn compile(rules: Rules, errno: i32) -> Result<BpfProgram, GuardError> {
     let processor = std::env::consts::ARCH;
     let target = TargetArch::try_from(processor).map_err(|_| GuardError::Processor(processor))?;
     let answer = SeccompAction::Errno(errno.unsigned_abs());
-    let failed = |error: seccompiler::BackendError| GuardError::Filter(error.to_string());
+    let failed = |error: seccompiler::BackendError| GuardError::Filter(error.into());
     SeccompFilter::new(rules, SeccompAction::Allow, answer, target)
         .map_err(failed)?
         .try_into()
