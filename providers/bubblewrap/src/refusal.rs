@@ -69,12 +69,7 @@ impl Refusal {
             .find(|(says, _)| says.iter().any(|says| words.contains(says)));
         let remedy = match known {
             Some((_, Meaning::Is(remedy))) => (*remedy).to_owned(),
-            Some((_, Meaning::NoNamespaces)) => if is_container() {
-                IN_CONTAINER
-            } else {
-                NO_USER_NAMESPACES
-            }
-            .to_owned(),
+            Some((_, Meaning::NoNamespaces)) => no_namespaces().to_owned(),
             None => "run `spp --log debug doctor` for everything that was said".to_owned(),
         };
         Self { reason, remedy }
@@ -92,6 +87,8 @@ const IN_CONTAINER: &str = "this process is inside a container whose rules forbi
     systempaths=unconfined`, or choose the location `local`";
 const NO_USER_NAMESPACES: &str = "this kernel gives no user namespaces to ordinary users; `sysctl -w \
     kernel.unprivileged_userns_clone=1` (Debian) or `sysctl -w user.max_user_namespaces=15000` allows them";
+const FILTERED: &str = "this process may not make namespaces, because it is itself in a sandbox or under another filter of \
+    system calls; run it outside of that";
 const NESTED: &str = "this process is already inside a sandbox that forbids another one in it, or \
     `user.max_user_namespaces` is reached; run it outside of that sandbox";
 const APPARMOR: &str = "this distribution restricts user namespaces to programs that it names; install \
@@ -173,11 +170,26 @@ fn of_launch(failure: &Failure) -> Refusal {
     }
 }
 
-/// Whether this looks like the inside of a container.
-fn is_container() -> bool {
-    ["/.dockerenv", "/run/.containerenv"]
+/// What to do where the kernel makes no namespace, by where this is.
+fn no_namespaces() -> &'static str {
+    let is_container = ["/.dockerenv", "/run/.containerenv"]
         .into_iter()
-        .any(|mark| Path::new(mark).exists())
+        .any(|mark| Path::new(mark).exists());
+    if is_container {
+        IN_CONTAINER
+    } else if is_filtered(&std::fs::read_to_string("/proc/self/status").unwrap_or_default()) {
+        FILTERED
+    } else {
+        NO_USER_NAMESPACES
+    }
+}
+
+/// Whether a process of this status has its system calls filtered.
+fn is_filtered(status: &str) -> bool {
+    let mode = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Seccomp:"));
+    mode.is_some_and(|mode| mode.trim() == "2")
 }
 
 #[cfg(test)]
@@ -215,6 +227,12 @@ mod tests {
             "No permissions to create a new namespace",
             "user namespaces",
         );
+    }
+
+    #[test]
+    fn a_filter_of_system_calls_is_told_from_a_kernel_that_gives_no_namespaces() {
+        assert!(is_filtered("Name:\tx\nSeccomp:\t2\nSeccomp_filters:\t1\n"));
+        assert!(!is_filtered("Name:\tx\nSeccomp:\t0\nSeccomp_filters:\t0\n"));
     }
 
     #[test]

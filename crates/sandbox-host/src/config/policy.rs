@@ -5,10 +5,11 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
+use std::path::PathBuf;
 
 use sandbox_core::{
-    EnvChange, EnvInherit, EnvPolicy, Limit, LimitKind, Limits, Network, Policy, Restriction,
-    Strength,
+    EnvChange, EnvInherit, EnvPolicy, Limit, LimitKind, Limits, Mount, MountAccess, Network,
+    Policy, Restriction, SandboxPath, Strength,
 };
 use toml::Spanned;
 use toml::de::DeValue;
@@ -22,10 +23,13 @@ type Result<T, E = ConfigError> = std::result::Result<T, E>;
 
 /// Reads `[sandbox.policy]`; limits stay empty.
 pub(super) fn policy(section: &Section<'_>) -> Result<Policy> {
-    section.allow(&["network", "require", "prefer", "env"], &["mounts"])?;
+    section.allow(&["network", "require", "prefer", "env", "mounts"], &[])?;
     Ok(Policy {
         network: network(section)?,
-        mounts: Vec::new(),
+        mounts: match section.section("mounts")? {
+            Some(table) => mounts(&table)?,
+            None => Vec::new(),
+        },
         env: match section.section("env")? {
             Some(env) => environment(&env)?,
             None => EnvPolicy::default(),
@@ -87,6 +91,73 @@ fn is_origin(text: &str) -> bool {
         && !host.is_empty()
         && host.chars().all(plain)
         && port.parse::<u16>().is_ok_and(|port| port != 0)
+}
+
+/// Where in the place, and what of the host: a directory, or a table with `host` and `access`.
+fn mounts(table: &Section<'_>) -> Result<Vec<Mount>> {
+    table
+        .entries()
+        .into_iter()
+        .map(|(key, value)| mount(table, key.get_ref(), key.span(), value))
+        .collect()
+}
+
+fn mount<'d>(
+    table: &Section<'d>,
+    at: &str,
+    span: Range<usize>,
+    value: &'d Spanned<DeValue<'d>>,
+) -> Result<Mount> {
+    let sandbox = SandboxPath::parse(at).ok().filter(SandboxPath::is_absolute);
+    let sandbox = sandbox.ok_or_else(|| {
+        table
+            .invalid(span, format!("`{}` is no absolute path", at.escape_debug()))
+            .remedy("name where in the place it is to be seen, such as `\"/opt/tools\"`")
+    })?;
+    let (host, span, access) = match value.get_ref() {
+        DeValue::String(host) => (host.as_ref(), value.span(), MountAccess::ReadOnly),
+        _ => {
+            let section = table.section_of(at, value)?;
+            section.allow(&["host", "access"], &[])?;
+            let access = match section.string("access")? {
+                None | Some(("read-only", _)) => MountAccess::ReadOnly,
+                Some(("read-write", _)) => MountAccess::ReadWrite,
+                Some((word, span)) => {
+                    return Err(one_of(
+                        &section,
+                        "access",
+                        word,
+                        span,
+                        &["read-only", "read-write"],
+                    ));
+                }
+            };
+            let Some((host, span)) = section.string("host")? else {
+                return Err(
+                    section.invalid(section.span.clone(), "a mount names its `host` directory")
+                );
+            };
+            (host, span, access)
+        }
+    };
+    let home = || super::sources::home().map(|home| home.join(host.trim_start_matches("~/")));
+    let host = match host.starts_with("~/") {
+        true => home(),
+        false => Some(PathBuf::from(host)),
+    };
+    match host.filter(|host| host.is_absolute()) {
+        Some(host) => Ok(Mount {
+            host,
+            sandbox,
+            access,
+        }),
+        None => Err(table
+            .invalid(
+                span,
+                "the directory of a mount is absolute, or begins with `~/`",
+            )
+            .remedy("write the whole path")),
+    }
 }
 
 fn restrictions(section: &Section<'_>, key: &'static str) -> Result<BTreeSet<Restriction>> {

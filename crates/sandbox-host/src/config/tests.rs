@@ -3,7 +3,9 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use sandbox_core::{EnvChange, EnvInherit, Limit, LimitKind, Network, Restriction, Strength};
+use sandbox_core::{
+    EnvChange, EnvInherit, Limit, LimitKind, Mount, MountAccess, Network, Restriction, Strength,
+};
 use tempfile::TempDir;
 
 use super::*;
@@ -416,6 +418,62 @@ fn values_of_the_wrong_kind_say_what_is_expected() {
         "[sandbox.providers.box.env]\nTOKEN = '${TOKEN}'",
         Invalid,
         "config.toml:2:9: `${` begins `${env:NAME}`; write `$${` for a literal `${`",
+    );
+}
+
+#[test]
+fn mounts_are_read_only_unless_written_otherwise_and_name_whole_paths() {
+    let user = |mounts: &str| format!("[sandbox.policy.mounts]\n{mounts}\n");
+    let text = user(
+        "\"/opt/tools\" = \"/srv/tools\"\n\"/cache\" = { host = \"/srv/cache\", access = \"read-write\" }",
+    );
+    let config = good(&Case {
+        user: Some(&text),
+        ..Case::default()
+    });
+    let mounts: Vec<_> = config.policy().mounts.iter().collect();
+    let shown = |mount: &Mount| (mount.host.clone(), mount.sandbox.to_string(), mount.access);
+    assert_eq!(
+        mounts.into_iter().map(shown).collect::<Vec<_>>(),
+        [
+            (
+                "/srv/tools".into(),
+                "/opt/tools".to_owned(),
+                MountAccess::ReadOnly
+            ),
+            (
+                "/srv/cache".into(),
+                "/cache".to_owned(),
+                MountAccess::ReadWrite
+            ),
+        ]
+    );
+    for (mounts, says) in [
+        ("\"opt\" = \"/srv\"", "`opt` is no absolute path"),
+        ("\"/opt/../x\" = \"/srv\"", "no absolute path"),
+        ("\"/opt\" = \"srv\"", "absolute, or begins with"),
+        ("\"/opt\" = { access = \"read-only\" }", "names its `host`"),
+        ("\"/opt\" = { host = \"/srv\", access = \"rw\" }", "`rw`"),
+        ("\"/opt\" = { host = \"/srv\", mode = 1 }", "`mode`"),
+    ] {
+        let text = user(mounts);
+        let (_, told) = refused(&Case {
+            user: Some(&text),
+            ..Case::default()
+        });
+        assert!(
+            told.contains(says) && told.contains("config.toml:2:"),
+            "{told}"
+        );
+    }
+    let project = user("\"/opt\" = \"/etc\"");
+    let (_, told) = refused(&Case {
+        project: Some(&project),
+        ..Case::default()
+    });
+    assert!(
+        told.contains("policy"),
+        "a project file is not trusted: {told}"
     );
 }
 
