@@ -112,42 +112,51 @@ impl Program {
 
 /// The file, and what tells it from others.
 fn locate(path: Option<&OsStr>) -> Result<(PathBuf, Identity), Refusal> {
-    let in_path = path.map(std::env::split_paths).into_iter().flatten();
-    let in_path = in_path
-        .filter(|directory| directory.is_absolute())
-        .map(|directory| directory.join("bwrap"));
-    for candidate in std::iter::once(PathBuf::from(USUAL)).chain(in_path) {
-        let Ok(metadata) = std::fs::metadata(&candidate) else {
-            continue;
-        };
-        if !metadata.is_file() || metadata.mode() & 0o111 == 0 {
-            continue;
+    for candidate in std::iter::once(PathBuf::from(USUAL)).chain(in_path(path)) {
+        if let Some(identity) = judge(&candidate)? {
+            return Ok((candidate, identity));
         }
-        if metadata.mode() & 0o6000 != 0 {
-            return Err(Refusal::new(
-                format!(
-                    "{} has a set-id bit, so that it runs as another user than it was started by",
-                    candidate.display()
-                ),
-                format!(
-                    "`chmod u-s,g-s {}`, and let the kernel give user namespaces to everybody",
-                    candidate.display()
-                ),
-            ));
-        }
-        let identity = (
-            candidate.clone(),
-            metadata.dev(),
-            metadata.ino(),
-            metadata.mtime(),
-            metadata.mtime_nsec(),
-        );
-        return Ok((candidate, identity));
     }
     Err(Refusal::new(
         "bubblewrap is not installed (no `bwrap` in /usr/bin or PATH)",
         "install it: `apt install bubblewrap`, `dnf install bubblewrap`, `pacman -S bubblewrap`, `apk add bubblewrap`",
     ))
+}
+
+/// Where it may be in a search path. What a relative directory means depends on where somebody happens to stand.
+fn in_path(path: Option<&OsStr>) -> impl Iterator<Item = PathBuf> {
+    let directories = path.map(std::env::split_paths).into_iter().flatten();
+    directories
+        .filter(|directory| directory.is_absolute())
+        .map(|directory| directory.join("bwrap"))
+}
+
+/// What tells this file from others; `None` if it cannot be executed.
+fn judge(candidate: &Path) -> Result<Option<Identity>, Refusal> {
+    let Ok(metadata) = std::fs::metadata(candidate) else {
+        return Ok(None);
+    };
+    if !metadata.is_file() || metadata.mode() & 0o111 == 0 {
+        return Ok(None);
+    }
+    if metadata.mode() & 0o6000 != 0 {
+        let shown = candidate.display();
+        return Err(Refusal::new(
+            format!(
+                "{shown} has a set-id bit, so that it runs as another user than it was started by"
+            ),
+            format!(
+                "`chmod u-s,g-s {shown}`, and let the kernel give user namespaces to everybody"
+            ),
+        ));
+    }
+    Ok(Some((
+        candidate.to_owned(),
+        metadata.dev(),
+        metadata.ino(),
+        metadata.mtime(),
+        metadata.mtime_nsec(),
+    )))
 }
 
 /// What the program prints for an option.
@@ -201,20 +210,29 @@ mod tests {
     }
 
     #[test]
-    fn a_program_with_a_set_id_bit_is_refused_and_one_in_a_relative_directory_is_not_looked_for() {
-        if Path::new(USUAL).exists() {
-            let (found, _) = locate(None).expect("it is installed");
-            assert_eq!(found, Path::new(USUAL));
-        }
+    fn a_program_with_a_set_id_bit_is_refused_and_one_that_became_another_is_asked_again() {
         let directory = tempfile::tempdir().expect("a scratch directory");
         let file = directory.path().join("bwrap");
-        std::fs::write(&file, "#!/bin/sh\n").expect("a scratch file");
-        std::fs::set_permissions(&file, PermissionsExt::from_mode(0o4755)).expect("ours");
-        let first = |path: &OsStr| {
-            let directories = std::env::split_paths(path).filter(|it| it.is_absolute());
-            directories.map(|it| it.join("bwrap")).next()
+        let judged = |content: &str, mode| {
+            std::fs::remove_file(&file).ok();
+            std::fs::write(&file, content).expect("a scratch file");
+            std::fs::set_permissions(&file, PermissionsExt::from_mode(mode)).expect("ours");
+            judge(&file)
         };
-        assert_eq!(first(OsStr::new("bin:.")), None);
-        assert_eq!(first(directory.path().as_os_str()), Some(file));
+        let refusal = judged("#!/bin/sh\n", 0o4755).expect_err("it runs as its owner");
+        assert!(refusal.remedy.contains("chmod u-s"), "{refusal:?}");
+        assert_eq!(judged("#!/bin/sh\n", 0o644), Ok(None));
+        let first = judged("#!/bin/sh\n", 0o755).expect("it is one");
+        assert!(first.is_some());
+        assert_ne!(
+            first,
+            judged("#!/bin/sh\nexit\n", 0o755).expect("it is one")
+        );
+    }
+
+    #[test]
+    fn nothing_in_a_relative_directory_is_looked_at() {
+        let found: Vec<_> = in_path(Some(OsStr::new("bin:.::/opt/bin"))).collect();
+        assert_eq!(found, [Path::new("/opt/bin/bwrap")]);
     }
 }
