@@ -3,6 +3,7 @@
 //! Every row uses the request a user gets by default: both streams captured, the tree killed, a
 //! timeout set. There is no faster path that only the bench takes.
 
+mod bubblewrap;
 mod call;
 mod exec;
 mod fingerprint;
@@ -95,6 +96,11 @@ pub(crate) const ALL: &[Measure] = &[
         run: |place| Box::pin(search::run(place)),
     },
     Measure {
+        name: "bubblewrap",
+        about: "exec at bubblewrap, against a bwrap for each command; and the first command",
+        run: |place| Box::pin(bubblewrap::run(place)),
+    },
+    Measure {
         name: "idle",
         about: "memory of a provider with one idle sandbox",
         run: |place| Box::pin(idle::run(place)),
@@ -106,7 +112,7 @@ pub(crate) const ALL: &[Measure] = &[
     },
 ];
 
-/// A sandbox at `local`, behind host and provider as a user has it.
+/// A sandbox, behind host and provider as a user has it.
 pub(crate) struct Place {
     /// The sandbox.
     pub(crate) sandbox: Arc<dyn Sandbox>,
@@ -118,13 +124,22 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Opens one in a new directory below `scratch`, which is never cleaned between rows.
+    /// Opens one at `local`, in a new directory below `scratch`, which is never cleaned between rows.
     pub(crate) async fn open(scratch: &std::path::Path, name: &str) -> Result<Self> {
+        Self::open_at("local", scratch, name).await
+    }
+
+    /// The same at another location.
+    pub(crate) async fn open_at(
+        location: &str,
+        scratch: &std::path::Path,
+        name: &str,
+    ) -> Result<Self> {
         let root = scratch.join(name);
         std::fs::create_dir(&root)?;
         let before = memory::children();
         let sources = Sources {
-            location: Some("local".into()),
+            location: Some(location.to_owned()),
             location_variable: None,
             directory: root.clone(),
             user_file: UserFile::None,
