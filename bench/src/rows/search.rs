@@ -37,7 +37,9 @@ const SAME_WORK: [&str; 5] = [
 pub(super) async fn run(place: &Place) -> Result<Vec<Row>> {
     let directory = place.root.join("searched");
     tree::build(&directory).await?;
-    std::fs::write(directory.join("hay.txt"), format!("hay\n{LITERAL}\nhay\n"))?;
+    // What both look for is there, whatever sources this machine has.
+    let hay = format!("hay\n{LITERAL}\n123456ab7890\nhay\n");
+    std::fs::write(directory.join("hay.txt"), hay)?;
     let rows = [
         (
             "grep of a rare literal, against rg",

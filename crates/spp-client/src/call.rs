@@ -98,10 +98,7 @@ pub(crate) async fn call<R: Request>(
     let params = params(meta(ctx.remaining()));
     let params = raw(shared, verb, &params)?;
     let answer = exchange(shared, ctx, plan, Some(slot), R::METHOD, &params).await;
-    judged(
-        verb,
-        answer.and_then(|answer| codec::result::<R>(answer.get())),
-    )
+    judged(verb, answer.and_then(|answer| codec::result::<R>(&answer)))
 }
 
 /// A failure as the verb's own: whatever the peer says, the verb is the one that was asked for, and
@@ -180,7 +177,7 @@ async fn exchange(
     slot: Option<OwnedSemaphorePermit>,
     method: &str,
     params: &RawValue,
-) -> Result<Box<RawValue>> {
+) -> Result<String> {
     let verb = plan.verb;
     let patience = plan.patience();
     let service = shared
@@ -278,7 +275,7 @@ fn read(
     result: &ResultSlot,
     seen: bool,
     expired: bool,
-) -> Result<Box<RawValue>> {
+) -> Result<String> {
     // Every failure but an error object means that the client behind us has ended.
     let Ok(answer) = answer else {
         return Err(shared.end_error(verb, seen));

@@ -78,8 +78,14 @@ pub(crate) fn inspect<'a>(line: &Line<'a>, calls: &PendingCalls) -> Verdict<'a> 
             };
         }
     };
-    if std::str::from_utf8(line).is_err() {
+    let Ok(text) = std::str::from_utf8(line) else {
         return Verdict::Bad("the line is not UTF-8");
+    };
+    if let Some((id, result)) = plain_result(text) {
+        return match calls.take(id) {
+            Some(call) => result_answer(id, call, result),
+            None => Verdict::Unasked,
+        };
     }
     if line.trim_ascii_start().first() != Some(&b'{') {
         return Verdict::Bad("the line is no JSON object");
@@ -109,6 +115,30 @@ pub(crate) fn inspect<'a>(line: &Line<'a>, calls: &PendingCalls) -> Verdict<'a> 
     }
 }
 
+/// The result of an answer that is spelled as most peers spell it, without a look inside: whoever made
+/// the call reads it anyway, as one value and nothing behind it, and a file's content is long.
+fn plain_result(line: &str) -> Option<(u64, &str)> {
+    let rest = line.strip_prefix(r#"{"jsonrpc":"2.0","id":"#)?;
+    let (id, rest) = rest.split_at(rest.find(|character: char| !character.is_ascii_digit())?);
+    let result = rest.strip_prefix(r#","result":"#)?.strip_suffix('}')?;
+    let is_plain = result.starts_with('{')
+        && result.ends_with('}')
+        // Inside a string its quotes would be escaped, so this is a member, and maybe the message's own.
+        && memchr::memmem::find(result.as_bytes(), br#""error":"#).is_none();
+    Some((id.parse().ok().filter(|_| is_plain)?, result))
+}
+
+fn result_answer(id: u64, call: PendingCall, result: &str) -> Verdict<'static> {
+    call.result.put(result.to_owned());
+    let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":null}}"#).into_bytes();
+    Verdict::Answer(Answer {
+        call,
+        line,
+        outcome: AnswerKind::Result,
+        form: Form::Sound,
+    })
+}
+
 fn answer<'a>(
     id: u64,
     line: &'a [u8],
@@ -120,16 +150,7 @@ fn answer<'a>(
         return Verdict::Unasked;
     };
     match (result.or_else(|| null_result(line)), error) {
-        (Some(result), None) => {
-            call.result.put(result.to_owned());
-            let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":null}}"#).into_bytes();
-            Verdict::Answer(Answer {
-                call,
-                line,
-                outcome: AnswerKind::Result,
-                form: Form::Sound,
-            })
-        }
+        (Some(result), None) => result_answer(id, call, result.get()),
         (None, Some(error)) => error_answer(id, call, error),
         _ => failed(
             id,
@@ -251,11 +272,7 @@ mod tests {
             Verdict::Answer(answer) => (
                 String::from_utf8(answer.line).expect("canonical lines are UTF-8"),
                 answer.form,
-                answer
-                    .call
-                    .result
-                    .take()
-                    .map(|result| result.get().to_owned()),
+                answer.call.result.take(),
             ),
             other => panic!("{line} is {other:?}"),
         }
@@ -286,6 +303,7 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":7,"result":{"a":"#,
             r#"{"jsonrpc":"2.0","id":7}"#,
             r#"{"jsonrpc":"2.0","id":7,"result":1,"error":{"code":1,"message":"m"}}"#,
+            r#"{"jsonrpc":"2.0","id":7,"result":{},"error":{"code":1,"message":"m"}}"#,
             r#"{"jsonrpc":"2.0","id":7,"error":5}"#,
             r#"{"jsonrpc":"2.0","id":7,"error":{"code":1,"message":"m","later":2}}"#,
             r#"{"jsonrpc":"2.0","id":7,"error":{"code":99999999999,"message":"m"}}"#,
@@ -298,6 +316,20 @@ mod tests {
                 parsed.payload,
                 jsonrpsee::types::ResponsePayload::Error(_)
             ));
+        }
+    }
+
+    /// Whoever made the call reads the result as one value and nothing behind it.
+    #[test]
+    fn what_follows_a_result_is_left_for_its_call_to_refuse() {
+        for behind in [r#","later":{}"#, r#","result":{}"#, "}"] {
+            let line = format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{"a":1}}{behind}}}"#);
+            let (_, _, result) = answer_to(&line);
+            let result = result.unwrap_or_default();
+            assert!(
+                serde_json::from_str::<serde_json::Value>(&result).is_err(),
+                "{line} gave {result}"
+            );
         }
     }
 

@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sandbox_core::{Progress, Verb};
-use serde_json::value::RawValue;
 use spp_link::Taken;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::Instant;
@@ -42,16 +41,17 @@ pub(crate) struct PendingCall {
     cancelled: Option<Instant>,
 }
 
-/// Where the result of a call is put by the reader, for whoever made the call.
+/// Where the result of a call is put by the reader, for whoever made the call: JSON, or what was said to
+/// be.
 #[derive(Debug, Default)]
-pub(crate) struct ResultSlot(Mutex<Option<Box<RawValue>>>);
+pub(crate) struct ResultSlot(Mutex<Option<String>>);
 
 impl ResultSlot {
-    pub(crate) fn put(&self, result: Box<RawValue>) {
+    pub(crate) fn put(&self, result: String) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
     }
 
-    pub(crate) fn take(&self) -> Option<Box<RawValue>> {
+    pub(crate) fn take(&self) -> Option<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }

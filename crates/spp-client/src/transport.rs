@@ -5,7 +5,6 @@
 //! stalls.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use jsonrpsee::core::client::{ReceivedMessage, TransportReceiverT, TransportSenderT};
 use spp_link::LineReader;
@@ -86,9 +85,6 @@ impl<R: AsyncRead + Send + Unpin + 'static> TransportReceiverT for Answers<R> {
                 self.shared.endless();
                 return Err(Ended);
             }
-            // Less than this side would take, once the other has said what it does.
-            self.lines
-                .set_max(self.shared.max_line.load(Ordering::Relaxed));
             let filled = tokio::select! {
                 biased;
                 filled = self.lines.fill() => filled,

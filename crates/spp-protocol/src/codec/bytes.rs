@@ -2,37 +2,23 @@
 //!
 //! Text is chosen where the bytes are UTF-8 and, with its escapes, it is no longer than base64 would
 //! be. Text is quicker to read for people and for parsers; control characters grow sixfold.
-//!
-//! Strings are written and read here and not by the JSON library, which looks at each byte by itself: a
-//! file's text is nearly all of the line it travels on.
 
-use std::borrow::Cow;
-
-use serde_json::value::RawValue;
-
-/// Appends the JSON string of `bytes`, if they are UTF-8 and it is no longer than their base64 would be.
-/// Otherwise nothing is appended, and base64 is the spelling.
-pub(crate) fn write_cheap_text(out: &mut Vec<u8>, bytes: &[u8]) -> bool {
-    let Ok(text) = std::str::from_utf8(bytes) else {
-        return false;
-    };
-    let start = out.len();
-    let quotes = 2;
-    let longest = 4 * bytes.len().div_ceil(3) + quotes;
-    let written = write_json_string(out, text, longest);
-    if !written {
-        out.truncate(start);
-    }
-    written
+/// The spelling chosen for some bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding<'a> {
+    /// As a JSON string of this text.
+    Text(&'a str),
+    /// As a JSON string of their base64.
+    Base64,
 }
 
-/// The JSON string of `bytes` as a value of its own, where that is the spelling for them.
-pub(crate) fn cheap_text(bytes: &[u8]) -> Option<Box<RawValue>> {
-    let mut out = Vec::with_capacity(bytes.len() + bytes.len() / 8 + 2);
-    if !write_cheap_text(&mut out, bytes) {
-        return None;
+/// Chooses the spelling of `bytes`.
+#[must_use]
+pub fn encoding_of(bytes: &[u8]) -> Encoding<'_> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) if escaping_is_cheap(bytes) => Encoding::Text(text),
+        _ => Encoding::Base64,
     }
-    RawValue::from_string(String::from_utf8(out).ok()?).ok()
 }
 
 /// How many of `bytes` to send now so that no character is cut in two: all of them, or up to three
@@ -74,10 +60,26 @@ pub fn decode_base64(text: &[u8]) -> Result<Vec<u8>, Base64Error> {
         .map_err(|_| Base64Error)
 }
 
-/// Appends the JSON string of `text`, quotes included. Gives up, with a part of it appended, as soon as
-/// it is longer than `longest` bytes.
-fn write_json_string(out: &mut Vec<u8>, text: &str, longest: usize) -> bool {
-    let start = out.len();
+/// Whether a JSON string of `bytes` is no longer than their base64.
+fn escaping_is_cheap(bytes: &[u8]) -> bool {
+    // Per block sums fit a byte, which lets the compiler count 16 or 32 bytes at a time.
+    let mut growth = 0usize;
+    for block in bytes.chunks(32) {
+        let (mut short, mut long) = (0u8, 0u8);
+        for &byte in block {
+            let control = u8::from(byte < 0x20);
+            let two = u8::from(matches!(byte, b'"' | b'\\'))
+                | u8::from(matches!(byte, b'\n' | b'\r' | b'\t' | 0x08 | 0x0C));
+            short += two;
+            long += control & !two;
+        }
+        growth += usize::from(short) + 5 * usize::from(long);
+    }
+    bytes.len() + growth <= 4 * bytes.len().div_ceil(3)
+}
+
+/// Appends the JSON string of `text`, quotes included.
+pub(crate) fn write_json_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     let mut rest = text.as_bytes();
     loop {
@@ -86,10 +88,6 @@ fn write_json_string(out: &mut Vec<u8>, text: &str, longest: usize) -> bool {
         let Some((&special, after)) = rest[plain..].split_first() else {
             break;
         };
-        // All that is left takes one byte at least, and the last quote one.
-        if out.len() - start + rest.len() - plain + 1 > longest {
-            return false;
-        }
         match special {
             b'"' => out.extend_from_slice(b"\\\""),
             b'\\' => out.extend_from_slice(b"\\\\"),
@@ -108,47 +106,6 @@ fn write_json_string(out: &mut Vec<u8>, text: &str, longest: usize) -> bool {
         rest = after;
     }
     out.push(b'"');
-    out.len() - start <= longest
-}
-
-/// Undoes the escapes of what is between the quotes of a JSON string; `None` for what a JSON parser would
-/// refuse, or should decide.
-pub(crate) fn read_json_string(body: &str) -> Option<Cow<'_, str>> {
-    let plain = plain_prefix(body.as_bytes());
-    if plain == body.len() {
-        return Some(Cow::Borrowed(body));
-    }
-    let mut text = String::with_capacity(body.len());
-    let mut rest = body;
-    loop {
-        let run = plain_prefix(rest.as_bytes());
-        text.push_str(&rest[..run]);
-        let mut special = rest[run..].bytes();
-        match special.next() {
-            None => return Some(Cow::Owned(text)),
-            Some(b'\\') => {}
-            // A quote ends the string early, and a control character must be escaped: no string of ours.
-            Some(_) => return None,
-        }
-        let mut length = 2;
-        text.push(match special.next()? {
-            b'n' => '\n',
-            b't' => '\t',
-            b'r' => '\r',
-            escape @ (b'"' | b'\\' | b'/') => escape.into(),
-            b'b' => '\u{8}',
-            b'f' => '\u{c}',
-            b'u' => {
-                length = 6;
-                let digits = rest.get(run + 2..run + 6)?;
-                let code = u32::from_str_radix(digits, 16).ok()?;
-                // Surrogates, and anything odd, are the JSON parser's.
-                char::from_u32(code).filter(|_| !digits.starts_with('+'))?
-            }
-            _ => return None,
-        });
-        rest = &rest[run + length..];
-    }
 }
 
 /// Appends `bytes` in base64, with quotes and without a copy in between.
@@ -191,10 +148,11 @@ mod tests {
     #[test]
     fn text_is_chosen_where_it_is_shorter_than_base64() {
         let check = |bytes: &[u8], text: bool| {
-            let mut out = b"before".to_vec();
-            assert_eq!(write_cheap_text(&mut out, bytes), text, "{bytes:?}");
-            assert_eq!(out == b"before", !text, "{bytes:?}");
-            assert_eq!(cheap_text(bytes).is_some(), text, "{bytes:?}");
+            assert_eq!(
+                matches!(encoding_of(bytes), Encoding::Text(_)),
+                text,
+                "{bytes:?}"
+            );
         };
         check(b"", true);
         check("plain, na\u{ef}ve \u{1f600}\n".as_bytes(), true);
@@ -213,14 +171,11 @@ mod tests {
         for piece in all.windows(40) {
             let text: String = piece.iter().collect();
             let mut out = Vec::new();
-            assert!(write_json_string(&mut out, &text, usize::MAX));
-            let out = String::from_utf8(out).expect("UTF-8");
-            assert_eq!(out, serde_json::to_string(&text).expect("a string"));
-            let body = &out[1..out.len() - 1];
-            assert_eq!(read_json_string(body).as_deref(), Some(&*text));
-            // Exactly as long as it may be, and one byte longer.
-            assert!(write_json_string(&mut Vec::new(), &text, out.len()));
-            assert!(!write_json_string(&mut Vec::new(), &text, out.len() - 1));
+            write_json_string(&mut out, &text);
+            assert_eq!(
+                String::from_utf8(out).expect("UTF-8"),
+                serde_json::to_string(&text).expect("a string")
+            );
         }
     }
 

@@ -11,7 +11,8 @@ use memchr::memchr2;
 use serde::Deserialize;
 
 use super::bytes::{
-    Base64Error, decode_base64, read_json_string, write_base64_string, write_cheap_text,
+    Base64Error, Encoding, decode_base64, encoding_of, plain_prefix, write_base64_string,
+    write_json_string,
 };
 use crate::message::value::StreamId;
 
@@ -40,12 +41,15 @@ pub fn write_stream_data(
     write_integer(out, seq);
     out.extend_from_slice(OFFSET);
     write_integer(out, offset);
-    let spelling = out.len();
-    out.extend_from_slice(TEXT);
-    if !write_cheap_text(out, payload) {
-        out.truncate(spelling);
-        out.extend_from_slice(B64);
-        write_base64_string(out, payload);
+    match encoding_of(payload) {
+        Encoding::Text(text) => {
+            out.extend_from_slice(TEXT);
+            write_json_string(out, text);
+        }
+        Encoding::Base64 => {
+            out.extend_from_slice(B64);
+            write_base64_string(out, payload);
+        }
     }
     out.extend_from_slice(END);
     out.push(b'\n');
@@ -99,8 +103,7 @@ impl<'a> StreamChunk<'a> {
         let (seq, rest) = read_integer(rest.strip_prefix(SEQ)?)?;
         let (offset, rest) = read_integer(rest.strip_prefix(OFFSET)?)?;
         let payload = if let Some(rest) = rest.strip_prefix(TEXT) {
-            let body = std::str::from_utf8(string_body(rest)?).ok()?;
-            Payload::Text(read_json_string(body)?)
+            Payload::Text(read_text(string_body(rest)?)?)
         } else {
             let body = string_body(rest.strip_prefix(B64)?)?;
             // Base64 has neither; with them, more members follow, or a slash is spelled `\/`. Whatever
@@ -185,6 +188,46 @@ fn string_body(rest: &[u8]) -> Option<&[u8]> {
     rest.strip_prefix(b"\"")?
         .strip_suffix(END)?
         .strip_suffix(b"\"")
+}
+
+/// Undoes the escapes of a JSON string; `None` for what a JSON parser would refuse, or should decide.
+fn read_text(body: &[u8]) -> Option<Cow<'_, str>> {
+    let body = std::str::from_utf8(body).ok()?;
+    let plain = plain_prefix(body.as_bytes());
+    if plain == body.len() {
+        return Some(Cow::Borrowed(body));
+    }
+    let mut text = String::with_capacity(body.len());
+    let mut rest = body;
+    loop {
+        let run = plain_prefix(rest.as_bytes());
+        text.push_str(&rest[..run]);
+        let mut special = rest[run..].bytes();
+        match special.next() {
+            None => return Some(Cow::Owned(text)),
+            Some(b'\\') => {}
+            // A quote ends the string early, and a control character must be escaped: no string of ours.
+            Some(_) => return None,
+        }
+        let mut length = 2;
+        text.push(match special.next()? {
+            b'n' => '\n',
+            b't' => '\t',
+            b'r' => '\r',
+            escape @ (b'"' | b'\\' | b'/') => escape.into(),
+            b'b' => '\u{8}',
+            b'f' => '\u{c}',
+            b'u' => {
+                length = 6;
+                let digits = rest.get(run + 2..run + 6)?;
+                let code = u32::from_str_radix(digits, 16).ok()?;
+                // Surrogates, and anything odd, are the JSON parser's.
+                char::from_u32(code).filter(|_| !digits.starts_with('+'))?
+            }
+            _ => return None,
+        });
+        rest = &rest[run + length..];
+    }
 }
 
 fn write_integer(out: &mut Vec<u8>, mut value: u64) {

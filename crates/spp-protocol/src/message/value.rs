@@ -16,7 +16,7 @@ use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::codec::bytes::{cheap_text, decode_base64, encode_base64, read_json_string};
+use crate::codec::bytes::{Encoding, decode_base64, encode_base64, encoding_of};
 
 /// The largest integer on the wire: 2^53 - 1.
 pub const MAX_INTEGER: u64 = (1 << 53) - 1;
@@ -160,9 +160,9 @@ impl Serialize for ByteField {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         match self {
-            Self::Inline(bytes) => match cheap_text(bytes) {
-                Some(text) => map.serialize_entry("text", &text)?,
-                None => map.serialize_entry("b64", &encode_base64(bytes))?,
+            Self::Inline(bytes) => match encoding_of(bytes) {
+                Encoding::Text(text) => map.serialize_entry("text", text)?,
+                Encoding::Base64 => map.serialize_entry("b64", &encode_base64(bytes))?,
             },
             Self::Stream { stream, bytes } => {
                 map.serialize_entry("stream", stream)?;
@@ -202,8 +202,7 @@ fn read_byte_field<'de, A: MapAccess<'de>>(mut map: A) -> Result<ByteField, A::E
         match key {
             Member::Text => {
                 forms += 1;
-                let Text(text) = map.next_value()?;
-                inline = Some(text.into());
+                inline = Some(Bytes::from(map.next_value::<String>()?));
             }
             Member::B64 => {
                 forms += 1;
@@ -241,26 +240,6 @@ enum Member {
     Bytes,
     #[serde(other)]
     Other,
-}
-
-/// A string whose escapes are undone by our own reader.
-struct Text(String);
-
-impl<'de> Deserialize<'de> for Text {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = Box::<RawValue>::deserialize(deserializer)?;
-        let body = raw
-            .get()
-            .strip_prefix('"')
-            .and_then(|rest| rest.strip_suffix('"'));
-        if let Some(text) = body.and_then(read_json_string) {
-            return Ok(Self(text.into_owned()));
-        }
-        // What our own reader leaves to the JSON library, and what is no string at all.
-        serde_json::from_str(raw.get())
-            .map(Self)
-            .map_err(de::Error::custom)
-    }
 }
 
 /// Decoded while it is read, without a copy of the text.
