@@ -1,6 +1,6 @@
 //! Placing an engine: what every provider does that starts one somewhere and speaks to it over its pipes.
 //!
-//! A provider of this kind has no verb of its own. It finds the engine's [`executable`], makes a command that
+//! A provider of this kind has no verb of its own. It finds the engine's executable, makes a command that
 //! starts it where the tools are to run, has a [`Spawner`] start that, and holds the [`Placed`] engine: a
 //! connection, and the certainty of its end.
 //!
