@@ -76,6 +76,7 @@ fn set(tree: BorrowedFd<'_>, namespace: BorrowedFd<'_>) -> rustix::io::Result<()
 /// A user namespace in which `owner` is `user`.
 fn namespace(owner: Owner, user: u32) -> rustix::io::Result<OwnedFd> {
     let (ready, told) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    let (end, wanted) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     #[expect(
         unsafe_code,
         reason = "a process that has a namespace and nothing else"
@@ -84,7 +85,7 @@ fn namespace(owner: Owner, user: u32) -> rustix::io::Result<OwnedFd> {
     let child = unsafe { libc::fork() };
     match child {
         ..0 => return Err(super::last_error()),
-        0 => hold_namespace(&told),
+        0 => hold_namespace(&told, &end, wanted),
         _ => {}
     }
     drop(told);
@@ -114,22 +115,60 @@ fn mapped(child: Pid, ready: &OwnedFd, owner: Owner, user: u32) -> rustix::io::R
     )
 }
 
-/// What the child does: has a namespace, says so, and waits for its end.
-fn hold_namespace(told: &OwnedFd) -> ! {
+/// What the child does: has a namespace, says so, and ends when nobody wants it any more.
+///
+/// - `end`: what comes to its end with the last holder of `wanted`, who is the launcher, however that ends
+fn hold_namespace(told: &OwnedFd, end: &OwnedFd, wanted: OwnedFd) -> ! {
+    drop(wanted);
     #[expect(
         unsafe_code,
         reason = "unsharing descriptors would be unsound; a user namespace is not"
     )]
     // SAFETY: the flags do not have the one that makes descriptors of another thread disappear.
     let made = unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWUSER) };
-    if made.is_ok() && rustix::io::write(told, b"x").is_ok() {
-        loop {
-            rustix::event::pause();
-        }
+    // Once more, for a launcher that ends while another process happens to have its end of the pipe. After the
+    // namespace, because becoming another user takes the wish back.
+    let asked = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+    if made.is_ok() && asked.is_ok() && rustix::io::write(told, b"x").is_ok() {
+        while rustix::io::read(end, &mut [0; 1]) == Err(Errno::INTR) {}
     }
     #[expect(unsafe_code, reason = "ending without what the parent would clean up")]
     // SAFETY: nothing runs after it.
     unsafe {
         libc::_exit(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::pipe::{PipeFlags, pipe_with};
+
+    use super::*;
+
+    #[test]
+    fn what_holds_a_namespace_ends_when_the_launcher_is_gone_without_a_word() {
+        let (ready, told) = pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
+        let (end, wanted) = pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
+        #[expect(
+            unsafe_code,
+            reason = "a process that has a namespace and nothing else"
+        )]
+        // SAFETY: the child makes system calls and nothing else.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            hold_namespace(&told, &end, wanted);
+        }
+        drop(told);
+        // Nothing, where no namespace can be had: then it has ended already.
+        let held = rustix::io::read(&ready, &mut [0; 1]).expect("it can be read");
+        let child = Pid::from_raw(child).expect("a process");
+        if held == 1 {
+            let still = rustix::process::waitpid(Some(child), WaitOptions::NOHANG);
+            assert!(still.expect("a child").is_none(), "it did not wait");
+        }
+        // All that is left of a launcher that was killed.
+        drop(wanted);
+        let ended = rustix::process::waitpid(Some(child), WaitOptions::empty());
+        assert!(ended.expect("a child").is_some());
     }
 }
