@@ -17,6 +17,8 @@ const USUAL: &str = "/usr/bin/bwrap";
 const OLDEST: Version = Version(0, 8, 0);
 /// The first version that can bind what a descriptor names; distributions have added it to older ones.
 const BINDS_DESCRIPTORS: &str = "--bind-fd";
+/// The user and group that it is asked as where root asks.
+const NOBODY: u32 = 65_534;
 /// How long it may take to say something about itself.
 const ANSWER: Duration = Duration::from_secs(10);
 
@@ -172,9 +174,14 @@ async fn ask(path: &Path, option: &str) -> Result<String, Refusal> {
         reason = "it says something about itself and ends"
     )]
     let mut command = tokio::process::Command::new(path);
+    if rustix::process::geteuid().is_root() {
+        // It may be anybody's who has a say in the search path. Further groups are given up with the user.
+        command.uid(NOBODY).gid(NOBODY);
+    }
     command
         .arg(option)
         .env_clear()
+        .current_dir("/")
         .stdin(Stdio::null())
         .kill_on_drop(true);
     match tokio::time::timeout(ANSWER, command.output()).await {

@@ -42,8 +42,13 @@ fn a_root_that_is_not_there_and_policies_that_nobody_can_keep_are_refused_before
         );
         check(
             scratch.spec(&json!({"mounts": [{"host": "/nothing/is/here", "sandbox": "/mnt/x", "access": "read_only"}]})),
-            "provider_unavailable",
+            "policy_unmet",
             "/nothing/is/here",
+        );
+        check(
+            scratch.spec(&json!({"mounts": [{"host": "/usr/..", "sandbox": "/mnt/x", "access": "read_only"}]})),
+            "policy_unmet",
+            "never shown",
         );
         check(
             scratch.spec(&json!({"mounts": [{"host": "/usr", "sandbox": "/usr/not-there/x", "access": "read_only"}]})),
@@ -116,6 +121,17 @@ fn a_bwrap_that_is_too_old_or_refused_by_the_system_is_told_with_what_to_do() {
     );
     let container = refuses("Cant mount proc on /newroot/proc: Operation not permitted");
     assert!(container.contains("could not be made"), "{container}");
+}
+
+#[test]
+fn bwrap_is_not_asked_about_itself_as_root() {
+    if !is_root() {
+        return;
+    }
+    let scratch = Scratch::new(Who::Me);
+    let script = "test \"$(id -u) $(id -G)\" = '65534 65534' && echo bubblewrap 0.4.1";
+    let told = with_bwrap(&scratch, script).expect("refused");
+    assert!(told.contains("0.4.1 is too old"), "{told}");
 }
 
 #[test]
