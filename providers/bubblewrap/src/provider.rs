@@ -107,16 +107,18 @@ impl Bubblewrap {
     /// Starts an engine in a place of its own.
     async fn place(&self, ctx: &Ctx, plan: &Plan) -> std::result::Result<Place, Trouble> {
         let program = self.finder.find().await.map_err(Trouble::Refused)?;
-        let engine = find_engine().map_err(|fault| {
-            Trouble::Refused(Refusal::new(
-                fault.to_string(),
-                "every provider of this kind needs the engine beside it",
-            ))
-        })?;
+        let no_engine = |why: String| {
+            let remedy = "every provider of this kind needs the engine beside it";
+            Trouble::Refused(Refusal::new(why, remedy))
+        };
+        let engine = find_engine().map_err(|fault| no_engine(fault.to_string()))?;
+        // What is shown is opened by its real path, and whoever installs may have linked it.
+        let engine = std::fs::canonicalize(&engine.path)
+            .map_err(|error| no_engine(format!("{}: {error}", engine.path.display())))?;
         let (starter, user) = starter().map_err(Trouble::Refused)?;
         let view = View {
             network: plan.network,
-            engine: engine.path,
+            engine,
             shown: plan.shown.clone(),
         };
         let order = Order {

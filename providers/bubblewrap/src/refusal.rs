@@ -163,9 +163,29 @@ fn of_launch(failure: &Failure) -> Refusal {
             "start this as the ordinary user who owns the workspace, or have the workspace on a filesystem that \
              can (ext4, xfs, btrfs, tmpfs), with nothing mounted in it that cannot",
         ),
+        FailureKind::Link => Refusal::new(
+            format!("what is to be shown became a link, or is reached by one: {what}"),
+            "see who can write there, and name the directory that it really is",
+        ),
+        FailureKind::Forbidden => Refusal::new(
+            format!("the sandbox may not be prepared: {what}"),
+            "run it where mounts may be made (root with CAP_SYS_ADMIN), or as an ordinary user",
+        ),
+        FailureKind::Limit => Refusal::new(
+            format!("the sandbox could not be prepared, because a limit was reached: {what}"),
+            "see the limits of this user (`ulimit -a`) and of this machine (`sysctl user`), and whether memory is left",
+        ),
+        FailureKind::Kernel => Refusal::new(
+            format!("this kernel cannot do what the sandbox needs: {what}"),
+            "have Linux 5.13 or newer, and no filter of system calls that hides what it can do",
+        ),
+        FailureKind::Execute => Refusal::new(
+            format!("bubblewrap cannot be executed: {what}"),
+            "give it and the directories above it mode 0755, on a filesystem that is not mounted noexec",
+        ),
         FailureKind::Other => Refusal::new(
             format!("the sandbox could not be prepared: {what}"),
-            "run it where mounts may be made (root with CAP_SYS_ADMIN), or as an ordinary user",
+            "run `spp --log debug doctor` for everything that was said",
         ),
     }
 }
@@ -227,6 +247,24 @@ mod tests {
             "No permissions to create a new namespace",
             "user namespaces",
         );
+    }
+
+    #[test]
+    fn each_way_that_a_launch_fails_leads_to_something_of_its_own_to_do() {
+        let check = |kind: &str, remedy: &str| {
+            let refusal = Refusal::of_words("exit status: 71", &format!("spp-launch: {kind} it"));
+            assert!(refusal.reason.ends_with(": it"), "{refusal:?}");
+            assert!(refusal.remedy.contains(remedy), "{refusal:?}");
+        };
+        check("source", "that is there");
+        check("link", "really is");
+        check("user", "ordinary user instead of root");
+        check("idmap", "owns the workspace");
+        check("forbidden", "CAP_SYS_ADMIN");
+        check("limit", "ulimit");
+        check("kernel", "5.13");
+        check("execute", "noexec");
+        check("other", "doctor");
     }
 
     #[test]

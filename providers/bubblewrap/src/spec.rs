@@ -87,7 +87,7 @@ impl Plan {
     }
 }
 
-/// The workspace's real path.
+/// The workspace's real path, whatever it was named by: who names it stands in it.
 fn root(named: &str) -> Result<PathBuf> {
     let refused = |kind| Error::refused(Verb::Acquire, kind).on(named);
     let of_errno = |errno| match errno {
@@ -100,12 +100,17 @@ fn root(named: &str) -> Result<PathBuf> {
         .map_err(|error| of_errno(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     rustix::fs::open(&real, flags, Mode::empty()).map_err(of_errno)?;
-    if real == Path::new("/") || TAKEN.iter().any(|taken| real.starts_with(taken)) {
+    if is_taken(&real) {
         return Err(refused(ErrorKind::InvalidArgument).detail(
             "it holds what a sandbox must not have; name the directory that is to be worked on",
         ));
     }
     Ok(real)
+}
+
+/// Whether a real path of this machine is one that no sandbox is shown.
+fn is_taken(real: &Path) -> bool {
+    real == Path::new("/") || TAKEN.iter().any(|taken| real.starts_with(taken))
 }
 
 /// Something that the policy shows.
@@ -135,8 +140,19 @@ fn show(mount: &Mount, before: &[Shown]) -> Result<Shown, String> {
     if before.iter().any(|shown| shown.at == at) {
         return refused("something else is to be shown there too");
     }
-    if mount.host == Path::new("/") {
-        return refused("the root of a machine is never shown");
+    let real = match std::fs::canonicalize(&mount.host) {
+        Ok(real) => real,
+        Err(error) => return refused(&error.to_string()),
+    };
+    if is_taken(&real) {
+        return refused("the root of a machine and what its kernel has are never shown");
+    }
+    // Whoever reads the policy is to see what is shown, and a link may be another one tomorrow.
+    if real != mount.host {
+        return refused(&format!(
+            "it is really {}; name that if it is meant",
+            real.display()
+        ));
     }
     let beneath = before.first().and_then(|workspace| {
         let rest = at.strip_prefix(WORKSPACE).ok()?;
@@ -150,7 +166,7 @@ fn show(mount: &Mount, before: &[Shown]) -> Result<Shown, String> {
         );
     }
     Ok(Shown {
-        source: mount.host.clone(),
+        source: real,
         at: at.to_owned(),
         access: match mount.access {
             MountAccess::ReadOnly => Access::ReadOnly,
@@ -253,6 +269,33 @@ mod tests {
         let plan = scratch.mounted("/srv", "/mnt/a").expect("nothing is there");
         assert_eq!(plan.shown[1].at, Path::new("/mnt/a"));
         assert_eq!(plan.inside.policy.mounts[0].host, Path::new("/mnt/a"));
+    }
+
+    #[test]
+    fn a_mount_is_named_by_its_real_path_and_is_not_the_machine_by_any_name() {
+        let scratch = Scratch::new();
+        let real = scratch.0.path().canonicalize().expect("it is there");
+        let link = |target: &str, name| {
+            let link = real.join(name);
+            std::os::unix::fs::symlink(target, &link).expect("a link");
+            link.to_str().expect("UTF-8").to_owned()
+        };
+        let (machine, programs) = (link("/", "machine"), link("/usr", "programs"));
+        for (host, says) in [
+            ("/usr/..", "never shown"),
+            ("//", "never shown"),
+            (&machine, "never shown"),
+            ("/proc", "never shown"),
+            ("/usr/../sys/kernel", "never shown"),
+            (&programs, "it is really /usr;"),
+            ("/opt/../usr", "it is really /usr;"),
+            ("/nothing/is/here", "No such file"),
+        ] {
+            let error = scratch.mounted(host, "/mnt/a").expect_err(host);
+            let expected = (ErrorKind::PolicyUnmet, Effect::None);
+            assert_eq!((error.kind(), error.effect()), expected, "{error}");
+            assert!(error.to_string().contains(says), "{error}");
+        }
     }
 
     #[test]

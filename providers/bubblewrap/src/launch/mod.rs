@@ -17,10 +17,11 @@ mod user;
 use std::ffi::{CString, OsString};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
 use std::process::ExitCode;
 
-use rustix::fs::{MemfdFlags, Mode, OFlags};
-use rustix::io::FdFlags;
+use rustix::fs::{MemfdFlags, Mode, OFlags, ResolveFlags};
+use rustix::io::{Errno, FdFlags};
 use rustix::process::{Pid, Signal};
 
 pub(crate) use item::{Access, Item, Order, Starter};
@@ -46,18 +47,33 @@ pub(crate) struct Failure {
 pub(crate) enum FailureKind {
     /// Something that should be shown is not there, or may not be opened.
     Source,
+    /// Something that should be shown is reached by a link, which it was not when it was decided on.
+    Link,
     /// No user of its own could be had.
     User,
     /// The owner of a mount could not be mapped.
     Idmap,
+    /// This process may not do it.
+    Forbidden,
+    /// There is no more of something.
+    Limit,
+    /// The kernel does not know how.
+    Kernel,
+    /// bwrap could not be executed.
+    Execute,
     /// Anything else.
     Other,
 }
 
-const KINDS: [(FailureKind, &str); 4] = [
+const KINDS: [(FailureKind, &str); 9] = [
     (FailureKind::Source, "source"),
+    (FailureKind::Link, "link"),
     (FailureKind::User, "user"),
     (FailureKind::Idmap, "idmap"),
+    (FailureKind::Forbidden, "forbidden"),
+    (FailureKind::Limit, "limit"),
+    (FailureKind::Kernel, "kernel"),
+    (FailureKind::Execute, "execute"),
     (FailureKind::Other, "other"),
 ];
 
@@ -67,6 +83,29 @@ impl Failure {
             kind,
             what: what.to_string(),
         }
+    }
+
+    /// What a refusal of the system means, whatever was tried.
+    ///
+    /// - `kind`: what it means if it is none that means the same everywhere
+    fn of(kind: FailureKind, what: impl std::fmt::Display, error: Errno) -> Self {
+        let kind = match error {
+            Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN | Errno::NOSPC => {
+                FailureKind::Limit
+            }
+            Errno::NOSYS => FailureKind::Kernel,
+            _ => kind,
+        };
+        Self::new(kind, format_args!("{what}: {error}"))
+    }
+
+    /// The same for something that this process does for itself.
+    fn doing(what: &'static str, error: Errno) -> Self {
+        let kind = match error {
+            Errno::PERM | Errno::ACCESS => FailureKind::Forbidden,
+            _ => FailureKind::Other,
+        };
+        Self::of(kind, what, error)
     }
 
     /// The line that tells it. What it is about may be any name, so no line end of it gets through.
@@ -102,11 +141,7 @@ pub(crate) fn run(arguments: Vec<OsString>) -> ExitCode {
 }
 
 fn launch(order: &Order) -> Result<std::convert::Infallible, Failure> {
-    let other = |doing: &'static str| {
-        move |error: rustix::io::Errno| {
-            Failure::new(FailureKind::Other, format_args!("{doing}: {error}"))
-        }
-    };
+    let other = |doing: &'static str| move |error| Failure::doing(doing, error);
     give_up_descriptors().map_err(other("closing what was inherited"))?;
     die_with(order.parent).map_err(other("asking to die with the provider"))?;
     rustix::process::chdir("/").map_err(other("changing to /"))?;
@@ -139,9 +174,10 @@ fn launch(order: &Order) -> Result<std::convert::Infallible, Failure> {
         die_with(order.parent).map_err(other("asking to die with the provider"))?;
     }
     let failure = execute(arguments);
-    Err(Failure::new(
-        FailureKind::Other,
-        format_args!("executing {}: {failure}", order.bwrap.display()),
+    Err(Failure::of(
+        FailureKind::Execute,
+        order.bwrap.display(),
+        failure,
     ))
 }
 
@@ -172,40 +208,57 @@ fn die_with(parent: u32) -> rustix::io::Result<()> {
     let found = rustix::process::getppid().map(Pid::as_raw_pid);
     // Whoever is outside of this process's namespace has no number here.
     if found.is_some_and(|found| u32::try_from(found) != Ok(parent)) {
-        return Err(rustix::io::Errno::SRCH);
+        return Err(Errno::SRCH);
     }
     Ok(())
 }
 
-/// Binds what is to be shown by descriptors, so that a name that changes hands meanwhile changes nothing.
+/// Names what is to be shown, by descriptors where bwrap can bind those, so that a name that changes hands meanwhile
+/// changes nothing. Where it cannot, what has the name is looked at all the same, and no descriptor is passed on.
 fn by_descriptor(order: &Order, kept: &mut Vec<OwnedFd>) -> Result<Vec<Vec<OsString>>, Failure> {
     let bind = |item: &Item| {
         let Item::Bind { access, source, at } = item else {
             return None;
         };
-        let flags = OFlags::PATH | OFlags::CLOEXEC;
-        let opened = rustix::fs::open(source, flags, Mode::empty()).and_then(|file| {
-            let number = pass_on(&file)?;
-            Ok((file, number))
-        });
-        Some(match opened {
-            Ok((file, number)) => {
-                kept.push(file);
-                let (option, what) = match (order.by_descriptor, access) {
-                    (true, Access::ReadOnly) => ("--ro-bind-fd", number.into()),
-                    (true, Access::ReadWrite) => ("--bind-fd", number.into()),
-                    (false, Access::ReadOnly) => ("--ro-bind", source.clone().into_os_string()),
-                    (false, Access::ReadWrite) => ("--bind", source.clone().into_os_string()),
-                };
-                Ok([option.into(), what, at.clone()].into())
-            }
-            Err(error) => Err(Failure::new(
-                FailureKind::Source,
-                format_args!("{}: {error}", source.display()),
-            )),
-        })
+        Some(open(source).and_then(|file| {
+            let (option, what) = match (order.by_descriptor, access) {
+                (true, access) => {
+                    let number = pass_on(&file)
+                        .map_err(|error| Failure::doing("passing a descriptor on", error))?;
+                    kept.push(file);
+                    let option = match access {
+                        Access::ReadOnly => "--ro-bind-fd",
+                        Access::ReadWrite => "--bind-fd",
+                    };
+                    (option, number.into())
+                }
+                (false, Access::ReadOnly) => ("--ro-bind", source.clone().into_os_string()),
+                (false, Access::ReadWrite) => ("--bind", source.clone().into_os_string()),
+            };
+            Ok([option.into(), what, at.clone()].into())
+        }))
     };
     order.items.iter().filter_map(bind).collect()
+}
+
+/// Opens something that is to be shown, by its real path: what lies where something inside of a sandbox can write may
+/// have become a link to anything since it was decided on.
+fn open(source: &Path) -> Result<OwnedFd, Failure> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    rustix::fs::openat2(
+        rustix::fs::CWD,
+        source,
+        flags,
+        Mode::empty(),
+        ResolveFlags::NO_SYMLINKS,
+    )
+    .map_err(|error| {
+        let kind = match error {
+            Errno::LOOP => FailureKind::Link,
+            _ => FailureKind::Source,
+        };
+        Failure::of(kind, source.display(), error)
+    })
 }
 
 /// A small file in memory.
@@ -229,16 +282,16 @@ fn pass_on(file: &OwnedFd) -> rustix::io::Result<String> {
 /// Becomes the program that the first argument names, with these arguments and no environment but what tells the
 /// engine that it was not started by hand.
 #[expect(unsafe_code, reason = "becoming another program")]
-fn execute(arguments: Vec<OsString>) -> rustix::io::Errno {
+fn execute(arguments: Vec<OsString>) -> Errno {
     let arguments: Result<Vec<_>, _> = arguments
         .into_iter()
         .map(|argument| CString::new(argument.into_vec()))
         .collect();
     let Ok(arguments) = arguments else {
-        return rustix::io::Errno::INVAL;
+        return Errno::INVAL;
     };
     let Some(program) = arguments.first() else {
-        return rustix::io::Errno::INVAL;
+        return Errno::INVAL;
     };
     let mut pointers: Vec<_> = arguments.iter().map(|argument| argument.as_ptr()).collect();
     pointers.push(std::ptr::null());
@@ -248,9 +301,8 @@ fn execute(arguments: Vec<OsString>) -> rustix::io::Errno {
     last_error()
 }
 
-fn last_error() -> rustix::io::Errno {
-    rustix::io::Errno::from_io_error(&std::io::Error::last_os_error())
-        .unwrap_or(rustix::io::Errno::IO)
+fn last_error() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
 #[cfg(test)]
@@ -272,5 +324,49 @@ mod tests {
         let told = Failure::new(FailureKind::Source, "/srv/x\nspp-launch: user forged");
         let read = Failure::read(&told.line()).expect("it was told");
         assert_eq!(read.kind, FailureKind::Source);
+    }
+
+    /// What a launch of these binds tells bwrap, and the descriptors that it would inherit.
+    fn bound(by_descriptor: bool, source: &Path) -> Result<(Vec<OsString>, usize), Failure> {
+        let order = Order {
+            starter: Starter::User,
+            parent: 1,
+            by_descriptor,
+            bwrap: "/usr/bin/bwrap".into(),
+            items: vec![Item::Bind {
+                access: Access::ReadWrite,
+                source: source.into(),
+                at: "/workspace".into(),
+            }],
+        };
+        let mut kept = Vec::new();
+        let binds = super::by_descriptor(&order, &mut kept)?;
+        Ok((binds.concat(), kept.len()))
+    }
+
+    #[test]
+    fn a_descriptor_is_passed_on_only_to_a_bwrap_that_binds_it() {
+        let scratch = tempfile::tempdir().expect("a scratch directory");
+        let (told, passed) = bound(true, scratch.path()).expect("it is there");
+        assert_eq!((told[0].as_os_str(), passed), ("--bind-fd".as_ref(), 1));
+        let (told, passed) = bound(false, scratch.path()).expect("it is there");
+        assert_eq!((told[0].as_os_str(), passed), ("--bind".as_ref(), 0));
+        assert_eq!(told[1], scratch.path());
+    }
+
+    #[test]
+    fn what_became_a_link_or_lies_behind_one_is_not_opened() {
+        let scratch = tempfile::tempdir().expect("a scratch directory");
+        let link = scratch.path().join("link");
+        std::os::unix::fs::symlink("/", &link).expect("a link");
+        for by_descriptor in [true, false] {
+            for source in [link.clone(), link.join("usr")] {
+                let failure = bound(by_descriptor, &source).expect_err("it is a link");
+                assert_eq!(failure.kind, FailureKind::Link, "{failure:?}");
+            }
+            let missing = scratch.path().join("missing");
+            let failure = bound(by_descriptor, &missing).expect_err("it is not there");
+            assert_eq!(failure.kind, FailureKind::Source, "{failure:?}");
+        }
     }
 }

@@ -27,9 +27,7 @@ const STAGE: &str = "/tmp";
 
 /// Takes what is to be shown, and returns for each bind what bwrap is told, in order.
 pub(super) fn prepare(order: &Order, user: u32) -> Result<Vec<Vec<OsString>>, Failure> {
-    let other = |doing: &'static str| {
-        move |error: Errno| Failure::new(FailureKind::Other, format_args!("{doing}: {error}"))
-    };
+    let other = |doing: &'static str| move |error| Failure::doing(doing, error);
     leave_mounts().map_err(other("making a mount namespace"))?;
     let mut maps = Maps::new(user);
     let mut taken = Vec::new();
@@ -80,14 +78,14 @@ struct Taken {
 
 /// Takes a copy of the mount that something is on, with its owner mapped to the sandbox's user.
 fn take(source: &Path, access: Access, maps: &mut Maps) -> Result<Taken, Failure> {
-    let failed = |error: Errno| {
-        Failure::new(
-            FailureKind::Source,
-            format_args!("{}: {error}", source.display()),
-        )
+    let failed = |error| {
+        let kind = match error {
+            Errno::PERM => FailureKind::Forbidden,
+            _ => FailureKind::Source,
+        };
+        Failure::of(kind, source.display(), error)
     };
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let place = rustix::fs::open(source, flags, Mode::empty()).map_err(failed)?;
+    let place = super::open(source)?;
     let stat = rustix::fs::fstat(&place).map_err(failed)?;
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
@@ -100,10 +98,7 @@ fn take(source: &Path, access: Access, maps: &mut Maps) -> Result<Taken, Failure
         // It can still be read as anybody may read it, and cannot be written at all.
         (Err(_), Access::ReadOnly) => {}
         (Err(error), Access::ReadWrite) => {
-            return Err(Failure::new(
-                FailureKind::Idmap,
-                format_args!("{}: {error}", source.display()),
-            ));
+            return Err(Failure::of(FailureKind::Idmap, source.display(), error));
         }
     }
     Ok(Taken {
