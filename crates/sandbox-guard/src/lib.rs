@@ -20,6 +20,7 @@
 //! | `filter` | system calls that are refused (seccomp), the lists among them |
 //! | `domain` | files and processes that are out of reach (Landlock) |
 //! | `proof` | a child that tries |
+//! | `neighbour` | a process that it tries it on |
 //! | `sys` | the system calls that have no safe wrapper elsewhere |
 //!
 //! **Invariants.**
@@ -33,6 +34,7 @@ mod domain;
 mod error;
 mod filter;
 mod guard;
+mod neighbour;
 mod proof;
 mod spec;
 mod sys;

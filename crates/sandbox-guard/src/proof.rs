@@ -3,24 +3,27 @@
 //! What a kernel says that it has is one thing; what it does is what counts, under whatever other rules this
 //! machine has. Every attempt is one that would succeed without the guard, changes nothing if it does, and
 //! needs nothing but this process and a second child.
+//!
+//! **Invariant:** no child has a descriptor of this process that it does not need, and none outlives the trial.
 
 #![expect(
     unsafe_code,
     reason = "what runs after the fork is vouched for where it is forked"
 )]
 
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{MemfdFlags, Mode};
-use rustix::pipe::PipeFlags;
-use rustix::process::{DumpableBehavior, Pid, WaitOptions};
+use rustix::process::{Pid, WaitOptions};
 
 use crate::domain::Domain;
 use crate::error::GuardError;
 use crate::guard::Guard;
-use crate::sys;
+use crate::neighbour::Neighbour;
+use crate::sys::{self, Access};
 
 /// Bits of the status that the trying child ends with: what was not kept from it.
 const CALLS: u8 = 1;
@@ -31,6 +34,11 @@ const TRACING: u8 = 16;
 /// Statuses of a child that could not put the guard on.
 const NO_FILTERS: u8 = 64;
 const NO_DOMAIN: u8 = 65;
+/// Status of one that could not close what is not its own.
+const NOT_ALONE: u8 = 66;
+
+/// Held by whoever tries.
+static TRIAL: Mutex<()> = Mutex::new(());
 
 /// What a guarded process was really kept from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +70,9 @@ impl Guard {
             NO_DOMAIN => Err(GuardError::Refused {
                 step: "a Landlock domain",
             }),
+            NOT_ALONE => Err(GuardError::Trial(io::Error::other(
+                "a child of the trial could not close what is not its own",
+            ))),
             open => Ok(Proof {
                 calls: open & CALLS == 0,
                 network: open & NETWORK == 0,
@@ -73,59 +84,38 @@ impl Guard {
     }
 
     fn tried(&self) -> io::Result<u8> {
+        // One at a time: a child of one trial is made without copies of what another one waits for.
+        let _alone = TRIAL.lock().unwrap_or_else(PoisonError::into_inner);
         let file = rustix::fs::memfd_create(c"trial", MemfdFlags::CLOEXEC)?;
-        let (ready, tell) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
-        let (end, hold) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
-        // A neighbour that may be looked into by whoever has this user's rights, which this process itself
-        // may not be. It is one for a moment, and knows nothing that they do not.
+        let neighbour = Neighbour::new()?;
+        let subject = Subject::of(&neighbour)?;
+        // Where procfs shows other processes than ours, or is none, nothing would be shown by a failure.
+        let mut unshown = 0;
+        if sys::try_to_open(&subject.name, Access::Writing).is_err() {
+            unshown |= WRITES;
+        }
+        if sys::try_to_open(&subject.environment, Access::Reading).is_err() {
+            unshown |= TRACING;
+        }
         // SAFETY: it makes system calls on memory that is there.
-        let neighbour = unsafe {
-            sys::fork(|| {
-                let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable);
-                let _ = rustix::io::write(&tell, &[1]);
-                // Its own copies would keep it waiting for ever.
-                libc::close(hold.as_raw_fd());
-                let _ = rustix::io::read(&end, &mut [0]);
-                0
-            })
-        }?;
-        drop(tell);
-        // A file of the kernel's that is beneath no root, and this user's to write.
-        let name = CString::new(format!("/proc/{neighbour}/comm"))?;
-        let tried = rustix::io::read(&ready, &mut [0])
-            .map_err(io::Error::from)
-            .and_then(|told| match told {
-                0 => Err(io::Error::other("a child of the trial was killed")),
-                _ => Ok(()),
-            })
-            .and_then(|()| {
-                // Where procfs shows other processes than ours, or is none, nothing would be shown by a failure.
-                let shows = sys::open_for_writing(&name).is_ok();
-                // SAFETY: as above.
-                let trying = unsafe { sys::fork(|| self.attempt(neighbour, &name, file.as_fd())) }?;
-                let status = wait(trying)?;
-                Ok(if shows || status >= NO_FILTERS {
-                    status
-                } else {
-                    status | WRITES
-                })
-            });
-        drop(hold);
-        let neighbour = wait(neighbour);
-        let status = tried?;
-        neighbour?;
-        Ok(status)
+        let trying = unsafe { sys::fork(|| self.attempt(&subject, file.as_fd())) }?;
+        match wait(trying)? {
+            status if status >= NO_FILTERS => Ok(status),
+            status => Ok(status | unshown),
+        }
     }
 
     /// Is the child that tries.
-    fn attempt(&self, neighbour: i32, elsewhere: &CStr, file: BorrowedFd<'_>) -> u8 {
+    fn attempt(&self, subject: &Subject, file: BorrowedFd<'_>) -> u8 {
+        let domain = self.domain().map(AsFd::as_fd);
+        let kept = [file.as_raw_fd(), domain.map_or(-1, |held| held.as_raw_fd())];
+        if sys::close_all_but(kept).is_err() {
+            return NOT_ALONE;
+        }
         if self.install_filters().is_err() {
             return NO_FILTERS;
         }
-        if self
-            .domain()
-            .is_some_and(|domain| Domain::enter(domain.as_fd()).is_err())
-        {
+        if domain.is_some_and(|domain| Domain::enter(domain).is_err()) {
             return NO_DOMAIN;
         }
         let mut open = 0;
@@ -138,18 +128,41 @@ impl Guard {
         let marked = rustix::fs::fchmod(file, set_id);
         unless(marked == Err(rustix::io::Errno::PERM), CALLS);
         unless(!sys::can_make_socket(libc::AF_INET), NETWORK);
-        let written = sys::open_for_writing(elsewhere);
+        let written = sys::try_to_open(&subject.name, Access::Writing);
         unless(written == Err(libc::EACCES), WRITES);
-        let signalled = Pid::from_raw(neighbour).map(rustix::process::test_kill_process);
-        unless(signalled == Some(Err(rustix::io::Errno::PERM)), SIGNALS);
-        unless(!sys::can_read_memory(neighbour), TRACING);
+        let signalled = rustix::process::test_kill_process(subject.pid);
+        unless(signalled == Err(rustix::io::Errno::PERM), SIGNALS);
+        // The kernel asks who attaches, and who only looks, by two questions.
+        unless(!sys::can_read_memory(subject.pid), TRACING);
+        let looked = sys::try_to_open(&subject.environment, Access::Reading);
+        unless(looked == Err(libc::EACCES), TRACING);
         open
     }
 }
 
+/// What is tried on a neighbour.
+struct Subject {
+    pid: Pid,
+    /// A file of the kernel's that is beneath no root, and this user's to write.
+    name: CString,
+    /// A part of its memory, as a file.
+    environment: CString,
+}
+
+impl Subject {
+    fn of(neighbour: &Neighbour) -> io::Result<Self> {
+        let pid = neighbour.pid();
+        let file = |name: &str| CString::new(format!("/proc/{}/{name}", pid.as_raw_pid()));
+        Ok(Subject {
+            pid,
+            name: file("comm")?,
+            environment: file("environ")?,
+        })
+    }
+}
+
 /// The status that a child of ours ended with.
-fn wait(pid: i32) -> io::Result<u8> {
-    let pid = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidInput)?;
+fn wait(pid: Pid) -> io::Result<u8> {
     loop {
         match rustix::process::waitpid(Some(pid), WaitOptions::empty()) {
             Ok(Some((_, status))) => {

@@ -8,8 +8,9 @@
 
 use std::ffi::CStr;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
+use rustix::process::Pid;
 use seccompiler::sock_filter;
 
 /// What the kernel offers of Landlock, as a version; 0 where it has none.
@@ -58,7 +59,7 @@ pub(crate) fn restrict(ruleset: BorrowedFd<'_>) -> Result<(), i32> {
 }
 
 /// Whether a byte of another process's memory can be read, at an address that this process has too.
-pub(crate) fn can_read_memory(pid: i32) -> bool {
+pub(crate) fn can_read_memory(pid: Pid) -> bool {
     static BYTE: u8 = 7;
     let mut byte = 0_u8;
     let here = libc::iovec {
@@ -70,7 +71,9 @@ pub(crate) fn can_read_memory(pid: i32) -> bool {
         iov_len: 1,
     };
     // SAFETY: one byte is written, to a live place; the other address is the other process's.
-    let read = unsafe { libc::process_vm_readv(pid, &raw const here, 1, &raw const there, 1, 0) };
+    let read = unsafe {
+        libc::process_vm_readv(pid.as_raw_pid(), &raw const here, 1, &raw const there, 1, 0)
+    };
     read == 1
 }
 
@@ -86,11 +89,15 @@ pub(crate) fn can_make_socket(family: i32) -> bool {
     }
 }
 
-/// Whether this can be opened for writing; what the kernel says if not.
-pub(crate) fn open_for_writing(path: &CStr) -> Result<(), i32> {
+/// Opens something, and closes it again; what the kernel says if it cannot be opened.
+pub(crate) fn try_to_open(path: &CStr, access: Access) -> Result<(), i32> {
+    let access = match access {
+        Access::Reading => libc::O_RDONLY,
+        Access::Writing => libc::O_WRONLY,
+    };
     // SAFETY: the path ends in 0; a non-negative result is a descriptor that nobody else owns.
     unsafe {
-        let file = libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
+        let file = libc::open(path.as_ptr(), access | libc::O_CLOEXEC);
         if file < 0 {
             return Err(*libc::__errno_location());
         }
@@ -99,13 +106,45 @@ pub(crate) fn open_for_writing(path: &CStr) -> Result<(), i32> {
     Ok(())
 }
 
+/// What something is opened for.
+#[derive(Clone, Copy)]
+pub(crate) enum Access {
+    Reading,
+    Writing,
+}
+
+/// Closes every descriptor of this process but these: only for one that was forked, and whose memory names
+/// no other one that is still used. Negative numbers are none.
+///
+/// # Errors
+///
+/// The kernel's reason. Some may be closed.
+pub(crate) fn close_all_but<const N: usize>(mut kept: [RawFd; N]) -> Result<(), i32> {
+    kept.sort_unstable();
+    let close = |first: u32, last: u32| {
+        if first > last {
+            return Ok(());
+        }
+        // SAFETY: no memory is passed; nobody uses what is closed, as the caller says.
+        answer(unsafe { libc::syscall(libc::SYS_close_range, first, last, 0_u32) })
+    };
+    let mut first = 0_u32;
+    for number in kept.into_iter().flat_map(u32::try_from) {
+        if number > 0 {
+            close(first, number.saturating_sub(1))?;
+        }
+        first = number.saturating_add(1);
+    }
+    close(first, u32::MAX)
+}
+
 /// Makes a process that is a copy of this one, with every signal blocked so that no handler of the
 /// original ever runs in it. It does `work`, and ends with what that returns.
 ///
 /// # Safety
 ///
 /// `work` makes system calls on memory that is there: it does not allocate, take a lock, or panic.
-pub(crate) unsafe fn fork(work: impl FnOnce() -> u8) -> io::Result<i32> {
+pub(crate) unsafe fn fork(work: impl FnOnce() -> u8) -> io::Result<Pid> {
     let all = u64::MAX;
     let mut before = 0_u64;
     let mask = |set: *const u64, old: *mut u64| {
@@ -130,7 +169,7 @@ pub(crate) unsafe fn fork(work: impl FnOnce() -> u8) -> io::Result<i32> {
     }
     let failed = io::Error::last_os_error();
     mask(&raw const before, std::ptr::null_mut());
-    if pid < 0 { Err(failed) } else { Ok(pid) }
+    Pid::from_raw(pid).filter(|_| pid > 0).ok_or(failed)
 }
 
 fn answer(done: libc::c_long) -> Result<(), i32> {

@@ -108,6 +108,28 @@ fn a_trial_leaves_no_process_and_changes_nothing_here() {
     std::fs::write(ground.outside.join("file"), "still writable").expect("nothing is kept from us");
 }
 
+/// Each would have copies of what the others wait for, and all would wait for ever.
+#[test]
+fn trials_at_once_all_end_and_leave_no_process() {
+    const AT_ONCE: usize = 8;
+    let (tell, told) = std::sync::mpsc::channel();
+    for _ in 0..AT_ONCE {
+        let tell = tell.clone();
+        std::thread::spawn(move || {
+            become_ordinary();
+            let guard = Ground::new().guard(ALL);
+            let proofs: Vec<_> = (0..4).map(|_| guard.prove().expect("tried")).collect();
+            tell.send((proofs, children())).expect("it is awaited");
+        });
+    }
+    for _ in 0..AT_ONCE {
+        let limit = std::time::Duration::from_secs(60);
+        let (proofs, left) = told.recv_timeout(limit).expect("it does not hang");
+        assert!(proofs.iter().all(|proof| proof.tracing), "{proofs:?}");
+        assert_eq!(left, b"", "no child is left");
+    }
+}
+
 fn children() -> Vec<u8> {
     let of_thread = "/proc/thread-self/children";
     std::fs::read(of_thread).unwrap_or_default()
