@@ -27,6 +27,7 @@ mod provider;
 mod refusal;
 mod spec;
 mod view;
+mod wait;
 
 use std::process::ExitCode;
 use std::sync::Arc;

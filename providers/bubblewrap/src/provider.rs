@@ -4,11 +4,11 @@
 //! of that engine; this process only starts it, and ends it.
 //!
 //! **Invariants.**
-//! - A release is not answered before everything inside is gone.
+//! - A release is not answered before everything inside is gone, and nothing takes the place of a sandbox before.
 //! - A sandbox that ended by itself is lost, for good: its id can be acquired again, and is then another life.
 //! - The workspace is the caller's. It is never removed, whatever a release asks for.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,9 +16,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sandbox_core::{
-    AcquireSpec, Capabilities, Capability, Ctx, Descriptor, Disposition, Error, ErrorKind, Probe,
-    Provider, ProviderInfo, ReleaseReceipt, Result, Sandbox, SandboxEntry, SandboxId, SandboxState,
-    TemplateReceipt, TemplateSpec, Update, Verb,
+    AcquireSpec, Capabilities, Capability, Ctx, Descriptor, Disposition, Effect, Error, ErrorKind,
+    Probe, Provider, ProviderInfo, ReleaseReceipt, Result, Sandbox, SandboxEntry, SandboxId,
+    SandboxState, TemplateReceipt, TemplateSpec, Update, Verb,
 };
 use spp_client::place::{PlaceOptions, Placed, Spawner, StartFault, find_engine};
 
@@ -28,6 +28,7 @@ use crate::lone::{self, Lone};
 use crate::refusal::Refusal;
 use crate::spec::Plan;
 use crate::view::{self, HOME, NetworkView, TMP, View};
+use crate::wait::{answered, within};
 
 /// The name of this provider and of its location.
 pub(crate) const NAME: &str = "bubblewrap";
@@ -35,6 +36,8 @@ pub(crate) const NAME: &str = "bubblewrap";
 const START: Duration = Duration::from_secs(30);
 /// How long what runs may be ended in order before the whole place is.
 const RELEASE: Duration = Duration::from_secs(2);
+/// How long the engine may take to answer for its sandbox. It tries its guard; the rest is for a busy machine.
+const ANSWER: Duration = Duration::from_secs(30);
 /// This executable, whatever has its name by now.
 const OWN_EXECUTABLE: &str = "/proc/self/exe";
 
@@ -59,6 +62,8 @@ pub(crate) struct Bubblewrap {
 type Slot = tokio::sync::Mutex<Option<Living>>;
 
 struct Living {
+    /// Whether its release has begun: it is nobody's any more, and not gone yet.
+    is_released: bool,
     spec: AcquireSpec,
     sandbox: Arc<dyn Sandbox>,
     place: Place,
@@ -102,6 +107,18 @@ impl Bubblewrap {
 
     fn slot(&self, id: &SandboxId) -> Arc<Slot> {
         Arc::clone(self.slots().entry(id.clone()).or_default())
+    }
+
+    /// Gives a slot back, and forgets it if it is empty and nobody else has it.
+    fn give_back(&self, id: &SandboxId, slot: Arc<Slot>) {
+        let mut slots = self.slots();
+        drop(slot);
+        // A clone is only made under the lock that is held here.
+        if let Some(known) = slots.get_mut(id)
+            && Arc::get_mut(known).is_some_and(|slot| slot.get_mut().is_none())
+        {
+            slots.remove(id);
+        }
     }
 
     /// Starts an engine in a place of its own.
@@ -163,22 +180,72 @@ impl Bubblewrap {
             .place(ctx, &plan)
             .await
             .map_err(|trouble| trouble.error(&spec.id))?;
-        let acquired = place
-            .engine
-            .connection()
-            .acquire_as(ctx, &plan.inside, |inside| self.describe(inside))
-            .await;
-        match acquired {
+        let inside = place.engine.connection();
+        let acquired = answered(
+            ANSWER,
+            Verb::Acquire,
+            inside.acquire_as(ctx, &plan.inside, |inside| self.describe(inside)),
+        );
+        match acquired.await {
             Ok(sandbox) => Ok(Living {
+                is_released: false,
                 spec: spec.clone(),
                 sandbox,
                 place,
             }),
             Err(error) => {
                 place.engine.end().await;
-                Err(error)
+                // Whatever the engine had done is gone with it.
+                Err(error.with_effect(Effect::None))
             }
         }
+    }
+
+    /// What [`acquire`](Provider::acquire) does once it has the slot.
+    async fn acquire_in(
+        &self,
+        ctx: &Ctx,
+        spec: &AcquireSpec,
+        living: &mut Option<Living>,
+    ) -> Result<Arc<dyn Sandbox>> {
+        if let Some(known) = &*living {
+            if known.is_there() {
+                if known.spec == *spec {
+                    return Ok(Arc::clone(&known.sandbox));
+                }
+                return Err(Error::refused(Verb::Acquire, ErrorKind::Conflict)
+                    .on(&spec.id)
+                    .detail(
+                        "the id is in use with another spec; release it first, or choose another id",
+                    ));
+            }
+            // It stays here until it is gone, so that whoever gives up waiting leaves that to the next.
+            within(ctx, Verb::Acquire, &spec.id, known.place.engine.end()).await?;
+            *living = None;
+        }
+        let made = self.make(ctx, spec).await?;
+        Ok(Arc::clone(&living.insert(made).sandbox))
+    }
+
+    /// What [`release`](Provider::release) does once it has the slot; whether there was something.
+    async fn release_in(&self, ctx: &Ctx, id: &SandboxId, living: &mut Option<Living>) -> bool {
+        let Some(known) = living else {
+            return false;
+        };
+        let existed = known.is_there();
+        if existed {
+            known.is_released = true;
+            let left = ctx.remaining().map_or(RELEASE, |left| left.min(RELEASE));
+            let ctx = ctx.clone().with_timeout(left);
+            let inside = known.place.engine.connection();
+            // So that what holds the sandbox learns that it was released. The place is ended in any case.
+            if let Err(error) = inside.release(&ctx, id, Disposition::Keep).await {
+                tracing::debug!(sandbox = %id, %error, "the engine did not release it");
+            }
+        }
+        known.place.engine.end().await;
+        *living = None;
+        existed
     }
 
     /// What the sandbox is, from what its engine says.
@@ -189,6 +256,12 @@ impl Bubblewrap {
             capabilities: inside.capabilities.intersection(&self.info.capabilities),
             ..inside
         }
+    }
+}
+
+impl Living {
+    fn is_there(&self) -> bool {
+        !self.is_released && self.place.engine.is_there()
     }
 }
 
@@ -282,9 +355,9 @@ impl Provider for Bubblewrap {
         match self.place(ctx, &plan).await {
             Ok(place) => {
                 let inside = place.engine.connection();
-                let answer = inside.probe(ctx, &plan.inside).await;
+                let answer = answered(ANSWER, Verb::Probe, inside.probe(ctx, &plan.inside)).await;
                 place.engine.end().await;
-                answer.map_err(|error| error.with_verb(Verb::Probe))
+                answer
             }
             Err(Trouble::Refused(refusal)) => Ok(refusal.probe()),
             Err(Trouble::Failed(error)) => Err(error.with_verb(Verb::Probe).on(&spec.id)),
@@ -293,25 +366,12 @@ impl Provider for Bubblewrap {
 
     async fn acquire(&self, ctx: &Ctx, spec: &AcquireSpec) -> Result<Arc<dyn Sandbox>> {
         let slot = self.slot(&spec.id);
-        let mut living = slot.lock().await;
-        if let Some(known) = &*living
-            && known.place.engine.is_there()
-        {
-            if known.spec == *spec {
-                return Ok(Arc::clone(&known.sandbox));
-            }
-            return Err(Error::refused(Verb::Acquire, ErrorKind::Conflict)
-                .on(&spec.id)
-                .detail(
-                    "the id is in use with another spec; release it first, or choose another id",
-                ));
-        }
-        // What was there before ended by itself.
-        *living = None;
-        let made = self.make(ctx, spec).await?;
-        let sandbox = Arc::clone(&made.sandbox);
-        *living = Some(made);
-        Ok(sandbox)
+        let acquired = match within(ctx, Verb::Acquire, &spec.id, slot.lock()).await {
+            Ok(mut living) => self.acquire_in(ctx, spec, &mut living).await,
+            Err(error) => Err(error),
+        };
+        self.give_back(&spec.id, slot);
+        acquired
     }
 
     async fn attach(&self, _ctx: &Ctx, state: &SandboxState) -> Result<Arc<dyn Sandbox>> {
@@ -328,25 +388,14 @@ impl Provider for Bubblewrap {
         id: &SandboxId,
         _disposition: Disposition,
     ) -> Result<ReleaseReceipt> {
-        let slot = self.slots().remove(id);
-        let existed = match slot {
-            None => false,
-            // One that is just being made is waited for, and then ended.
-            Some(slot) => match slot.lock().await.take() {
-                None => false,
-                Some(living) => {
-                    let existed = living.place.engine.is_there();
-                    let ctx = ctx.clone().with_timeout(RELEASE);
-                    let inside = living.place.engine.connection();
-                    // So that what holds the sandbox learns that it was released. The place is ended in any case.
-                    if let Err(error) = inside.release(&ctx, id, Disposition::Keep).await {
-                        tracing::debug!(sandbox = %id, %error, "the engine did not release it");
-                    }
-                    living.place.engine.end().await;
-                    existed
-                }
-            },
+        // One that is just being made is waited for, and then ended.
+        let slot = self.slot(id);
+        let released = match within(ctx, Verb::Release, id, slot.lock()).await {
+            Ok(mut living) => Ok(self.release_in(ctx, id, &mut living).await),
+            Err(error) => Err(error),
         };
+        self.give_back(id, slot);
+        let existed = released?;
         // The directory was there before, so that keeping it is all that is ever done.
         Ok(ReleaseReceipt {
             existed,
@@ -355,27 +404,18 @@ impl Provider for Bubblewrap {
     }
 
     async fn list(&self, _ctx: &Ctx) -> Result<Vec<SandboxEntry>> {
-        let slots: BTreeMap<_, _> = self
-            .slots()
-            .iter()
-            .map(|(id, slot)| (id.clone(), Arc::clone(slot)))
-            .collect();
-        let mut entries = Vec::new();
-        for (id, slot) in slots {
+        let entry = |(id, slot): (&SandboxId, &Arc<Slot>)| {
             // One that is just being made, or ended, is not there.
-            let Ok(living) = slot.try_lock() else {
-                continue;
-            };
-            if let Some(living) = &*living
-                && living.place.engine.is_there()
-            {
-                entries.push(SandboxEntry {
-                    id,
-                    labels: living.spec.labels.clone(),
-                    running: true,
-                });
-            }
-        }
+            let living = slot.try_lock().ok()?;
+            let living = living.as_ref().filter(|living| living.is_there())?;
+            Some(SandboxEntry {
+                id: id.clone(),
+                labels: living.spec.labels.clone(),
+                running: true,
+            })
+        };
+        let mut entries: Vec<_> = self.slots().iter().filter_map(entry).collect();
+        entries.sort_by(|one, other| one.id.cmp(&other.id));
         Ok(entries)
     }
 
@@ -398,4 +438,63 @@ impl Provider for Bubblewrap {
 
 fn unsupported(verb: Verb, instead: &str) -> Error {
     Error::refused(verb, ErrorKind::Unsupported).detail(instead)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether the provider still knows of the id.
+    fn is_known(provider: &Bubblewrap, id: &SandboxId) -> bool {
+        provider.slots().contains_key(id)
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_another_call_stops_at_the_deadline_or_when_cancelled_and_nothing_is_forgotten()
+     {
+        let provider = Bubblewrap::new().expect("a thread");
+        let spec = AcquireSpec::new(SandboxId::new("test").expect("valid"));
+        let id = &spec.id;
+        let slot = provider.slot(id);
+        // As another call that is making the sandbox.
+        let making = slot.lock().await;
+        let late = Ctx::new().with_timeout(Duration::ZERO);
+        let cancelled = Ctx::new();
+        cancelled.cancel().cancel();
+        for (ctx, kind) in [
+            (late, ErrorKind::DeadlineExceeded),
+            (cancelled, ErrorKind::Cancelled),
+        ] {
+            let acquired = provider.acquire(&ctx, &spec).await.map(drop);
+            let released = provider.release(&ctx, id, Disposition::Keep).await;
+            for (verb, error) in [
+                (Verb::Acquire, acquired.expect_err("it is being made")),
+                (Verb::Release, released.expect_err("it is being made")),
+            ] {
+                let found = (error.verb(), error.kind(), error.effect());
+                assert_eq!(found, (verb, kind, Effect::None), "{error}");
+            }
+            assert!(
+                is_known(&provider, id),
+                "what is being made cannot be released any more"
+            );
+        }
+        drop(making);
+        provider.give_back(id, slot);
+        assert!(!is_known(&provider, id), "an empty slot is kept");
+    }
+
+    #[tokio::test]
+    async fn an_acquire_that_fails_and_a_release_of_nothing_leave_nothing_behind() {
+        let provider = Bubblewrap::new().expect("a thread");
+        let mut spec = AcquireSpec::new(SandboxId::new("test").expect("valid"));
+        spec.root = Some("/nothing/is/here".to_owned());
+        let ctx = Ctx::new();
+        let refused = provider.acquire(&ctx, &spec).await.map(drop);
+        assert_eq!(refused.expect_err("no root").kind(), ErrorKind::NotFound);
+        assert!(!is_known(&provider, &spec.id));
+        let receipt = provider.release(&ctx, &spec.id, Disposition::Keep).await;
+        assert!(!receipt.expect("nothing to do").existed);
+        assert!(!is_known(&provider, &spec.id));
+    }
 }

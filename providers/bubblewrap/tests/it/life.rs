@@ -1,8 +1,10 @@
 //! How a sandbox ends: nothing of it is left, whoever ended it, and it is told at once.
 
+use std::os::unix::fs::PermissionsExt;
+
 use serde_json::json;
 
-use super::support::{Scratch, Served, each, is_running, until};
+use super::support::{Scratch, Served, Who, command, each, is_root, is_running, until};
 
 /// Something that has everything that could be left: a daemon, a detached tree, open pipes.
 const BUSY: &str = "(setsid sh -c 'trap \"\" TERM HUP INT; sleep 1000 & sleep 1001' &) ; sleep 1002 & echo up; wait";
@@ -141,9 +143,43 @@ fn when_the_engine_is_killed_the_sandbox_is_lost_at_once_and_nothing_is_left() {
     each(|who| lost(&Scratch::new(who), "engine"));
 }
 
+/// What was asked for again is made when the last process of what was lost is gone: this one closes everything, and
+/// stays.
+#[test]
+fn a_lost_place_is_not_replaced_while_something_of_it_is_left() {
+    if !is_root() {
+        return;
+    }
+    let scratch = Scratch::new(Who::Me);
+    let script = scratch.beside("path").join("bwrap");
+    // The real one has another name in a mount namespace that has the script in its place.
+    let lingers = r#"#!/bin/bash
+        case $1 in --version | --help) exec /usr/bin/yes "$@" ;; esac
+        /usr/bin/yes "$@"
+        exec sleep 1000 0<&- 1>&- 2>&-"#;
+    std::fs::write(&script, lingers).expect("a file");
+    std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).expect("ours");
+    let mut start = command("unshare");
+    start.args([
+        "-m",
+        "sh",
+        "-c",
+        "mount --bind /usr/bin/bwrap /usr/bin/yes && mount --bind \"$1\" /usr/bin/bwrap && exec \"$0\"",
+    ]);
+    start.arg(scratch.provider()).arg(&script);
+    let mut served = Served::start(&mut start);
+    served.acquire(&scratch.spec(&json!({})));
+    let (outer, engine) = (served.named("bwrap"), served.named("engine"));
+    kill(engine);
+    while served.next().expect("the provider lives on")["method"] != "sandbox/closed" {}
+    served.acquire(&scratch.spec(&json!({})));
+    assert!(!is_running(outer), "it was replaced before it was gone");
+    assert_eq!(served.sh("echo again"), "again\n");
+}
+
 #[test]
 fn a_hundred_places_that_come_and_go_leave_nothing_behind() {
-    let scratch = Scratch::new(super::support::Who::Me);
+    let scratch = Scratch::new(Who::Me);
     let mut served = Served::start(&mut scratch.command());
     let descriptors = |served: &Served| {
         std::fs::read_dir(format!("/proc/{}/fd", served.child.id()))
