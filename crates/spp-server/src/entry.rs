@@ -13,6 +13,7 @@
 //!         about: "Sandboxes on a thing of yours.",
 //!         capabilities: capabilities(),
 //!         options_schema: None,
+//!         arguments: None,
 //!         provider: Box::new(provider),
 //!     })
 //! }
