@@ -100,6 +100,10 @@ fn lost(scratch: &Scratch, victim: &str) {
     let (mut served, family) = busy(scratch);
     let exec = served.of_sandbox(json!({"process": {"argv": ["sleep", "1000"]}}));
     served.tell("exec", &exec);
+    // Before it has begun it has no effect.
+    until("the start of a command", || {
+        served.family().len() > family.len()
+    });
     let (provider, before) = (served.child.id(), served.generation);
     kill(served.named(victim));
     let mut told = Vec::new();
