@@ -5,6 +5,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, ResolveFlags};
@@ -146,6 +147,9 @@ fn show(mount: &Mount, before: &[Shown]) -> Result<Shown, String> {
     };
     if is_taken(&real) {
         return refused("the root of a machine and what its kernel has are never shown");
+    }
+    if std::fs::symlink_metadata(&real).is_ok_and(|found| found.file_type().is_socket()) {
+        return refused("it is a socket, and whoever listens on it could be asked for anything");
     }
     // Whoever reads the policy is to see what is shown, and a link may be another one tomorrow.
     if real != mount.host {

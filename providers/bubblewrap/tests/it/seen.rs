@@ -259,3 +259,44 @@ fn nothing_that_is_open_here_is_open_there() {
         }
     });
 }
+
+/// What the descriptor says of sockets is so: they have names like files, and no namespace of networks keeps them away.
+#[test]
+fn a_socket_in_what_is_shown_can_be_connected_to_and_the_descriptor_says_so() {
+    each(|who| {
+        let scratch = Scratch::new(who);
+        let service = scratch.beside("service");
+        let [path, other] =
+            [scratch.workspace(), service.clone()].map(|directory| directory.join("socket"));
+        let _listeners = [&path, &other].map(|path| {
+            let listener = std::os::unix::net::UnixListener::bind(path).expect("a socket");
+            scratch.own(path);
+            listener
+        });
+        let read_only =
+            json!({"host": service.to_str(), "sandbox": "/mnt/service", "access": "read_only"});
+        let mut served = scratch.serve_with(&json!({"mounts": [read_only]}));
+        for name in ["socket", "/mnt/service/socket"] {
+            let said = served.sh(&format!(
+                "perl -MSocket -e 'socket(S, PF_UNIX, SOCK_STREAM, 0); print connect(S, pack_sockaddr_un(\"{name}\")) ? \"connected\" : $!'"
+            ));
+            assert_eq!(said, "connected", "{name}");
+        }
+        assert!(
+            served.descriptor["notes"].to_string().contains("socket"),
+            "{}",
+            served.descriptor
+        );
+        let at = json!({"host": path.to_str(), "sandbox": "/mnt/socket", "access": "read_only"});
+        let mut spec = scratch.spec(&json!({"mounts": [at]}));
+        spec["sandbox"] = "another".into();
+        let refused = served.ask("acquire", &json!({"spec": spec}));
+        let data = &refused["error"]["data"];
+        assert_eq!(
+            (&data["kind"], &data["effect"]),
+            (&json!("policy_unmet"), &json!("none")),
+            "{refused}"
+        );
+        assert!(refused.to_string().contains("it is a socket"), "{refused}");
+    });
+}
