@@ -52,6 +52,12 @@ impl Landlock {
         Landlock(sys::landlock_version())
     }
 
+    /// Asks nobody: what a kernel offers that has this version of it.
+    #[must_use]
+    pub const fn of_version(version: u32) -> Self {
+        Landlock(version)
+    }
+
     /// Whether there is any.
     #[must_use]
     pub fn is_there(self) -> bool {

@@ -8,7 +8,7 @@
 //! 1. [`Guard::install_filters`], in a process that others are forked from. They inherit the filters for
 //!    nothing, while putting them on costs a compilation in the kernel each time.
 //! 2. [`Domain::enter`], in each process that is to be guarded and not in the one it is forked from. So that
-//!    one stays outside: what is guarded can neither signal nor trace it.
+//!    one stays outside: what is guarded can neither trace it nor, from Linux 6.12 on, signal it.
 //!
 //! What was put on can never be taken off again, by nobody, and everything that is started inherits it.
 //! Whether it really keeps away what it should is tried out by [`Guard::prove`].

@@ -221,7 +221,7 @@ impl EngineProvider {
             let roots = open_roots(&directory, &place, &plan.roots).map_err(as_asked)?;
             let guarded = plan
                 .guard
-                .map(|guard| Guarded::new(guard, &place, &roots))
+                .map(|guard| Guarded::new(guard, &place, &roots, &plan.roots))
                 .transpose()
                 .map_err(|error| as_asked(error).on(&spec.id))?;
             let group = (plan.group != Wanted::default())

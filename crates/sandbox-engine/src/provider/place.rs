@@ -40,7 +40,7 @@ pub enum GuardUse {
     /// When a policy asks for something that needs it. For a place that promises no isolation.
     ByPolicy,
     /// Always. For a place that keeps apart what is inside: the engine itself is inside, and must not be
-    /// at the mercy of what it started.
+    /// at the mercy of what it started. Where the kernel cannot see to that (no Landlock), nothing is acquired.
     Always,
 }
 

@@ -42,7 +42,7 @@ pub(crate) fn provider(place: Place) -> EngineProvider {
     })
 }
 
-fn spec(root: &Path, policy: Policy) -> AcquireSpec {
+pub(crate) fn spec(root: &Path, policy: Policy) -> AcquireSpec {
     AcquireSpec {
         root: Some(root.to_str().expect("UTF-8").into()),
         policy,
@@ -50,7 +50,7 @@ fn spec(root: &Path, policy: Policy) -> AcquireSpec {
     }
 }
 
-fn path(path: &Path) -> SandboxPath {
+pub(crate) fn path(path: &Path) -> SandboxPath {
     SandboxPath::parse(path.to_str().expect("UTF-8")).expect("valid")
 }
 

@@ -8,6 +8,7 @@ mod file_user;
 mod file_write;
 mod fingerprint;
 mod guard;
+mod guard_kernels;
 mod guard_tools;
 mod limits;
 mod process;
