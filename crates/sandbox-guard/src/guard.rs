@@ -3,6 +3,8 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use rustix::io::Errno;
+use rustix::thread::CapabilitySet;
 use seccompiler::BpfProgram;
 
 use crate::domain::Domain;
@@ -39,13 +41,15 @@ impl Guard {
     }
 
     /// Puts this thread, and all it starts, under the filters, for good, and gives up gaining privileges
-    /// by what it executes. May be called after a fork of a process with threads.
+    /// by what it executes, and giving any to files. May be called after a fork of a process with threads.
     ///
     /// # Errors
     ///
     /// The kernel's reason. Some of them may be on.
     pub fn install_filters(&self) -> Result<(), i32> {
-        rustix::thread::set_no_new_privs(true).map_err(rustix::io::Errno::raw_os_error)?;
+        rustix::thread::set_no_new_privs(true)
+            .and_then(|()| gives_no_capabilities())
+            .map_err(Errno::raw_os_error)?;
         self.programs
             .iter()
             .try_for_each(|program| sys::install(program))
@@ -70,4 +74,23 @@ impl Guard {
             .and_then(|()| self.domain().map_or(Ok(()), entered))
             .map_err(io::Error::from_raw_os_error)
     }
+}
+
+/// Gives up marking files with capabilities, which are to whoever executes them what set-id bits are. A
+/// filter does not see them: they are an attribute among others, behind a pointer.
+fn gives_no_capabilities() -> rustix::io::Result<()> {
+    match rustix::thread::remove_capability_from_bounding_set(CapabilitySet::SETFCAP) {
+        // Who may not do this gains nothing by executing either, after having given that up.
+        Ok(()) | Err(Errno::PERM) => {}
+        Err(error) => return Err(error),
+    }
+    let mut sets = rustix::thread::capabilities(None)?;
+    for set in [
+        &mut sets.effective,
+        &mut sets.permitted,
+        &mut sets.inheritable,
+    ] {
+        set.remove(CapabilitySet::SETFCAP);
+    }
+    rustix::thread::set_capabilities(None, sets)
 }

@@ -2,5 +2,6 @@
 
 mod attempts;
 mod calls;
+mod capabilities;
 mod domain;
 mod support;
