@@ -1,8 +1,8 @@
 //! Where paths and links lead: the sixteen paths of the escape suite, further roots, and names that
 //! look like something else.
 
-use sandbox_core::file::{Change, Existing, Recursion};
-use sandbox_core::{ErrorKind, MountAccess, SandboxPath, Verb};
+use sandbox_core::file::{Change, EntryKind, Existing, Recursion, Stat, StatManyRequest};
+use sandbox_core::{Ctx, Error, ErrorKind, MountAccess, SandboxPath, Verb};
 
 use super::file::{Name, SECRET, Tree, refused};
 
@@ -360,4 +360,70 @@ async fn a_working_directory_is_there_is_a_directory_and_is_inside() {
     check("in/below", ErrorKind::NotADirectory);
     check("evil", ErrorKind::OutsideRoot);
     check("/etc", ErrorKind::OutsideRoot);
+}
+
+/// Of many paths most are looked for in a directory that is kept open, and one by itself is not.
+#[tokio::test]
+async fn many_paths_are_each_answered_as_they_are_alone() {
+    let tree = Tree::new();
+    let mut names = Vec::new();
+    for number in 0..100 {
+        let name = format!("d{number}/file");
+        tree.plant(&name, name.as_bytes());
+        names.push(name);
+    }
+    tree.plant_link("within", "d1");
+    tree.plant_link("out", &tree.outside);
+    tree.plant_link("dangling", "nowhere");
+    tree.plant_link("d2/up", "../d3/file");
+    tree.plant_link("d2/out", tree.outside.join("secret"));
+    let odd = [
+        ".",
+        "d1",
+        "within",
+        "within/file",
+        "within/missing",
+        "out",
+        "out/secret",
+        "dangling",
+        "dangling/x",
+        "d2/up",
+        "d2/up/x",
+        "d2/out",
+        "d2/file/x",
+        "d1/missing",
+        "missing/x",
+    ];
+    // Twice, with all the others in between.
+    names.splice(50..50, odd.map(String::from));
+    names.extend(odd.map(String::from));
+    let request = StatManyRequest {
+        paths: names.iter().map(|name| name.as_str().path()).collect(),
+    };
+    let together = tree
+        .files
+        .stat_many(&Ctx::new(), request)
+        .await
+        .expect("an answer");
+    assert_eq!(together.len(), names.len());
+    for (name, found) in names.iter().zip(together) {
+        let alone = tree.stat(name.as_str()).await;
+        // A link itself, wherever it leads; and what a link leads to on the way, as the system sees it.
+        if let Ok(Some(stat)) = &found {
+            let seen = tree
+                .inside
+                .join(name)
+                .symlink_metadata()
+                .expect("it is there");
+            assert_eq!(stat.kind == EntryKind::Link, seen.is_symlink(), "{name}");
+            assert_eq!(
+                stat.inode,
+                std::os::unix::fs::MetadataExt::ino(&seen),
+                "{name}"
+            );
+        }
+        let told = |stat: Result<Option<Stat>, Error>| stat.map_err(|error| error.to_string());
+        assert_eq!(told(found), told(alone), "{name}");
+    }
+    refused(tree.stat("out/secret").await, ErrorKind::OutsideRoot);
 }
