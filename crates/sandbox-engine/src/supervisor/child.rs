@@ -21,6 +21,7 @@ use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendFlags};
 use sandbox_guard::Guard;
 
 use super::confinement::ENTRANCES;
+use super::end::Awaited;
 use super::leader::{Desk, Failure, Given};
 use super::slip::SLIP;
 use super::sys::{self, Reaped};
@@ -197,9 +198,7 @@ impl Supervisor {
             // It has nothing to wait for any more, or takes what was sent just before the end.
             self.run = Some(Run::new(leader));
         }
-        if self.run.is_some() {
-            self.sweep();
-        }
+        self.sweep(Awaited::ByNobody);
     }
 
     /// Waits until there is a request, an ended child, or something to do by the clock.
@@ -360,7 +359,7 @@ impl Supervisor {
         match request {
             Request::Signal { signal, scope } => self.signal(signal, scope),
             Request::Stop { grace_ms } => self.stop(grace_ms),
-            Request::Sweep => self.sweep(),
+            Request::Sweep => self.sweep(Awaited::ByEngine),
             Request::Leave => self.report_left(),
             Request::Run { .. } => {}
         }
@@ -469,7 +468,7 @@ impl Supervisor {
         }
         let Some(run) = &mut self.run else { return };
         if run.kill_at.is_some_and(|at| at <= now) {
-            return self.sweep();
+            return self.sweep(Awaited::ByEngine);
         }
         if run.deadline.is_some_and(|at| at <= now) {
             run.timed_out = true;

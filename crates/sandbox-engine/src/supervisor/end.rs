@@ -1,15 +1,20 @@
 //! How a supervisor ends a tree, or names what it leaves of it.
 //!
 //! Whoever kills looks again until the kernel says that no child is left: a picture of the process
-//! table is old as soon as it is taken.
+//! table is old as soon as it is taken. As long as there is somebody new at each look, nobody is reaped
+//! and no pause is made. What was killed then still counts, so that a tree which may only have so many
+//! processes comes to rest.
 //!
-//! Not here: when a tree is to end (`child`).
+//! A sweep that is asked for is answered in time, even if something is left. One that nobody waits for
+//! goes on, because nobody else would: at worst this process stays beside what cannot be killed.
+//!
+//! Not here: when a tree is to end (`child`), and who belongs to it (`hunt`).
 
 use rustix::event::{PollFd, PollFlags};
 
 use super::child::{Supervisor, timespec};
+use super::hunt::Hunt;
 use super::sys;
-use super::tree::Pids;
 use super::wire::{Reply, Scope, Survivors};
 
 /// How long a sweep goes on before it reports survivors, in milliseconds. What outlives SIGKILL
@@ -17,6 +22,17 @@ use super::wire::{Reply, Scope, Survivors};
 const SWEEP_LIMIT_MS: u64 = 5000;
 /// How long a sweep waits for the killed to end before it looks at the process table again.
 const SWEEP_PAUSE_MS: u64 = 5;
+/// The same for one that nobody waits for and that has not come to an end by then.
+const LONG_PAUSE_MS: u64 = 1000;
+
+/// Who waits for a sweep.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Awaited {
+    /// The engine, until it is told what is left.
+    ByEngine,
+    /// Nobody.
+    ByNobody,
+}
 
 impl Supervisor {
     pub(super) fn signal(&mut self, signal: i32, scope: Scope) {
@@ -47,11 +63,10 @@ impl Supervisor {
             }
             return;
         }
-        let mut pids = Pids::new();
-        self.table.descendants(self.own, &mut pids);
-        for pid in pids.as_slice() {
-            sys::kill(*pid, signal);
-        }
+        Hunt::below(self.own).look(&self.table, |stat| {
+            self.table.signal(stat, self.own, signal);
+            true
+        });
     }
 
     /// Asks the tree to end, and sets the moment at which it is killed.
@@ -70,8 +85,9 @@ impl Supervisor {
     }
 
     /// Kills until nothing is left, or until it is clear that something cannot be killed.
-    pub(super) fn sweep(&mut self) {
+    pub(super) fn sweep(&mut self, awaited: Awaited) {
         let limit = sys::now().saturating_add(SWEEP_LIMIT_MS);
+        let mut pause = SWEEP_PAUSE_MS;
         if let Some(run) = &mut self.run {
             run.sweeping = true;
             run.kill_at = None;
@@ -81,16 +97,34 @@ impl Supervisor {
                 sys::kill(-leader, libc::SIGKILL);
                 // It may not have made its group yet.
                 sys::kill(leader, libc::SIGKILL);
-                self.settle(SWEEP_PAUSE_MS);
+                self.settle(pause);
             }
         }
         while self.run.is_some() {
-            if sys::now() >= limit {
+            let late = sys::now() >= limit;
+            if late && awaited == Awaited::ByEngine {
                 return self.report_left();
             }
-            self.signal_tree(libc::SIGKILL);
-            self.settle(SWEEP_PAUSE_MS);
+            let at_rest = self.kill_tree();
+            pause = match late && at_rest {
+                true => LONG_PAUSE_MS.min(pause * 2),
+                false => SWEEP_PAUSE_MS,
+            };
+            self.settle(pause);
         }
+    }
+
+    /// Kills everything below us that there is, and what is made meanwhile. Whether there is something to
+    /// wait for.
+    fn kill_tree(&self) -> bool {
+        if !self.table.is_readable() {
+            self.signal_tree(libc::SIGKILL);
+            return true;
+        }
+        Hunt::below(self.own).chase(&self.table, |stat| {
+            self.table.signal(stat, self.own, libc::SIGKILL);
+            true
+        })
     }
 
     /// Reaps while children keep ending, until none did for `pause_ms`, or none is left.
@@ -116,15 +150,13 @@ impl Supervisor {
             if self.run.is_none() {
                 return;
             }
-            let mut pids = Pids::new();
-            self.table.descendants(self.own, &mut pids);
-            for pid in pids
-                .as_slice()
-                .iter()
-                .filter(|pid| !self.table.is_zombie(**pid))
-            {
-                survivors.add(*pid);
-            }
+            Hunt::below(self.own).look(&self.table, |stat| {
+                // What had ended meanwhile is not named either.
+                if !stat.zombie && !self.table.is_zombie(stat.pid) {
+                    survivors.add(stat.pid);
+                }
+                true
+            });
             if survivors.count > 0 {
                 break;
             }

@@ -21,11 +21,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
-use rustix::process::{Pid, Signal, WaitOptions};
+use rustix::process::{Pid, WaitOptions};
 use sandbox_guard::Guard;
 
 use super::child::Kept;
 use super::confinement::{Confinement, ENTRANCES};
+use super::hunt::Hunt;
 use super::tree::Table;
 use super::{child, sys};
 
@@ -218,7 +219,8 @@ fn ended(pid: i32) -> bool {
     }
 }
 
-/// Kills the orphans of supervisors that are gone, until none comes back any more.
+/// Kills the orphans of supervisors that are gone, and all that descends from them, until none comes back
+/// any more.
 ///
 /// Returns how many were killed and the numbers of those that could not be.
 pub(super) async fn sweep_orphans() -> (u32, Vec<i32>) {
@@ -226,9 +228,8 @@ pub(super) async fn sweep_orphans() -> (u32, Vec<i32>) {
     let limit = Instant::now() + ORPHAN_LIMIT;
     let mut killed = 0_u32;
     loop {
-        let orphans = orphans(&table);
+        let orphans = kill_orphans(&table);
         for pid in orphans.iter().filter_map(|pid| Pid::from_raw(*pid)) {
-            let _ = rustix::process::kill_process(pid, Signal::KILL);
             let reaped = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG);
             killed = killed.saturating_add(u32::from(matches!(reaped, Ok(Some(_)))));
         }
@@ -239,17 +240,23 @@ pub(super) async fn sweep_orphans() -> (u32, Vec<i32>) {
     }
 }
 
-/// Children of ours that a run left behind.
-fn orphans(table: &Table) -> Vec<i32> {
+/// Kills what runs left behind, and returns those that are children of ours. None is reaped before all
+/// were seen, so that each number is still its own.
+fn kill_orphans(table: &Table) -> Vec<i32> {
     let register = register();
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let session = table.session(own);
     let known = |pid: &i32| register.living.contains(pid) || register.leaving.contains(pid);
-    let mut orphans = Vec::new();
-    table.each(|stat| {
-        if stat.parent == own && Some(stat.session) != session && !known(&stat.pid) {
-            orphans.push(stat.pid);
+    let mut orphans = BTreeSet::new();
+    Hunt::below(own).chase(table, |stat| {
+        if stat.parent == own {
+            if Some(stat.session) == session || known(&stat.pid) {
+                return false;
+            }
+            orphans.insert(stat.pid);
         }
+        table.signal(stat, own, libc::SIGKILL);
+        true
     });
-    orphans
+    orphans.into_iter().collect()
 }

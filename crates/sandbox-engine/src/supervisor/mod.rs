@@ -23,13 +23,14 @@
 //! | `end` | how it ends a tree |
 //! | `leader` | from a process that waits to the running program |
 //! | `slip` | the memory in which a leader leaves word for its supervisor |
-//! | `tree` | which processes descend from which |
+//! | `tree` | the process table |
+//! | `hunt` | who descends from whom, however fast it changes |
 //! | `sys` | the few system calls that have no safe wrapper elsewhere |
 //!
 //! **Invariants.**
 //! - A supervisor serves one run at a time, and goes back to the pool only when the kernel said
 //!   that it has no child left. Only then does it make the leader of the next.
-//! - The code in `child`, `end`, `leader`, `slip`, `tree` and `sys` runs after a fork of a process with
+//! - The code in `child`, `end`, `hunt`, `leader`, `slip`, `tree` and `sys` runs after a fork of a process with
 //!   threads: it makes system calls on memory it already has, takes no lock and does not panic.
 //! - A process of a run is never in the engine's session, because supervisor and leader make their
 //!   own. That is how orphans of a lost supervisor are told from other children of this process.
@@ -40,6 +41,7 @@ mod child;
 mod confinement;
 mod end;
 mod fork;
+mod hunt;
 mod image;
 mod launch;
 mod leader;
@@ -56,5 +58,7 @@ pub use pool::{LaunchError, Pool, PoolOptions};
 pub use running::{Event, Running};
 pub use wire::{Scope, Stage, Survivors, Usage};
 
+#[cfg(test)]
+mod rings;
 #[cfg(test)]
 mod tests;

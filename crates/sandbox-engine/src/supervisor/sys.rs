@@ -176,6 +176,13 @@ pub(super) fn kill(pid: i32, signal: i32) {
     };
 }
 
+/// Sends a signal to the process that this is a handle of.
+pub(super) fn signal_handle(handle: &OwnedFd, signal: i32) {
+    // SAFETY: as in `kill`.
+    let signal = unsafe { Signal::from_raw_unchecked(signal) };
+    let _ = rustix::process::pidfd_send_signal(handle, signal);
+}
+
 /// Takes away every signal that waits to be delivered to this process. Every signal must be blocked.
 pub(super) fn discard_signals() {
     let mut pending = 0_u64;

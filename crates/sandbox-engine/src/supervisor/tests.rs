@@ -12,13 +12,13 @@ fn text(text: &str) -> Cow<'static, CStr> {
     Cow::Owned(CString::new(text).expect("no NUL"))
 }
 
-struct Place {
+pub(super) struct Place {
     directory: File,
     null: File,
 }
 
 impl Place {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let null = File::options()
             .read(true)
             .write(true)
@@ -30,7 +30,7 @@ impl Place {
         }
     }
 
-    fn launch(&self, argv: &[&str]) -> Launch<'_> {
+    pub(super) fn launch(&self, argv: &[&str]) -> Launch<'_> {
         Launch {
             candidates: vec![text(argv[0])],
             argv: argv.iter().map(|argument| text(argument)).collect(),
@@ -47,7 +47,7 @@ impl Place {
     }
 }
 
-fn pool() -> Pool {
+pub(super) fn pool() -> Pool {
     Pool::new(PoolOptions::default()).expect("a pool")
 }
 
@@ -76,7 +76,7 @@ fn runs(pid: i32) -> bool {
 }
 
 /// Processes whose command line contains this marker.
-fn marked(marker: &str) -> Vec<i32> {
+pub(super) fn marked(marker: &str) -> Vec<i32> {
     let entries = std::fs::read_dir("/proc").expect("/proc").flatten();
     entries
         .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
@@ -87,7 +87,7 @@ fn marked(marker: &str) -> Vec<i32> {
         .collect()
 }
 
-fn supervisor_of(pid: i32) -> i32 {
+pub(super) fn supervisor_of(pid: i32) -> i32 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
     let rest = stat.rsplit(") ").next().expect("fields");
     rest.split(' ')

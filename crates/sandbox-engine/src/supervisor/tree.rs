@@ -1,49 +1,27 @@
-//! Which processes descend from which, read from `/proc` without allocating.
+//! The process table, read from `/proc` without allocating.
 //!
 //! The parent of every process is read from `/proc/PID/stat`. (`/proc/PID/task/TID/children` would
 //! be shorter to read, but kernels are built without it, and there has to be one way that always
 //! works.) Only runs that left something behind pay for it.
 //!
-//! What is read is a picture, and may be old when it is acted upon. Two facts make that harmless:
-//! whoever kills looks again until the kernel says that no child is left, and process numbers are
-//! handed out in a circle, so that a number is not given to a stranger within a look and a kill.
+//! Numbers that were given out last can be looked at alone: the kernel tells the last one. That takes
+//! microseconds, where the whole table takes milliseconds.
 //!
-//! Not here: deciding what to do with them (`child`, `fork`).
+//! What is read is a picture, and may be old when it is acted upon. So whoever is to be signalled is
+//! signalled as soon as it is seen, by a handle that stays with one process ([`Table::signal`]), and
+//! whoever kills looks again until the kernel says that no child is left.
+//!
+//! Not here: who descends from whom (`hunt`), and deciding what to do with them (`end`, `fork`).
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags, RawDir};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-/// Most descendants that one look can hold. A bigger tree takes more than one.
-const CAPACITY: usize = 4096;
-
-/// A list of process numbers of fixed size.
-pub(super) struct Pids {
-    pids: [i32; CAPACITY],
-    length: usize,
-}
-
-impl Pids {
-    pub(super) const fn new() -> Self {
-        Pids {
-            pids: [0; CAPACITY],
-            length: 0,
-        }
-    }
-
-    pub(super) fn as_slice(&self) -> &[i32] {
-        self.pids.get(..self.length).unwrap_or_default()
-    }
-
-    fn push(&mut self, pid: i32) {
-        if let Some(slot) = self.pids.get_mut(self.length) {
-            *slot = pid;
-            self.length += 1;
-        }
-    }
-}
+use super::sys;
 
 /// One process as `/proc/PID/stat` describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,11 +39,18 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Opens it. Where there is no `/proc`, it stays empty.
+    /// Opens it. Where there is no `/proc`, or one that numbers processes as others do, it stays empty.
     pub(super) fn open() -> Self {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let proc = rustix::fs::open(c"/proc", flags, Mode::empty()).ok();
         Table {
-            proc: rustix::fs::open(c"/proc", flags, Mode::empty()).ok(),
+            proc: proc.filter(|proc| {
+                let own = rustix::process::getpid().as_raw_nonzero().get();
+                let seen = read_stat(proc.as_fd(), c"self");
+                // In a new process namespace with the old `/proc` these are two numbers, and what is read
+                // would be about strangers.
+                seen.is_some_and(|seen| seen.pid == own)
+            }),
         }
     }
 
@@ -74,33 +59,50 @@ impl Table {
         self.proc.is_some()
     }
 
-    /// Puts every descendant of `root` into `found`, parents before their children. Those that have
-    /// ended and were not reaped are among them: such a one may still have threads that run.
+    /// The number that was given to a process or thread last; nothing if the kernel does not tell.
+    pub(super) fn last_number(&self) -> Option<i32> {
+        let mut text = [0_u8; 128];
+        let text = read(self.proc.as_ref()?.as_fd(), c"loadavg", &mut text)?;
+        number(text.trim_ascii().rsplit(|byte| *byte == b' ').next()?)
+    }
+
+    /// What has this number now: a process, or one of its threads.
+    pub(super) fn numbered(&self, number: i32) -> Option<Stat> {
+        let mut name = [0_u8; 12];
+        read_stat(self.proc.as_ref()?.as_fd(), decimal(number, &mut name)?)
+    }
+
+    /// Signals a process that was just read from the table. Whoever has got its number since is not
+    /// signalled.
     ///
-    /// Only descendants are held, so it does not matter how many processes the machine has. A child
-    /// mostly has a higher number than its parent and is met after it, so that one look finds nearly
-    /// all and the last finds nothing new.
-    pub(super) fn descendants(&self, root: i32, found: &mut Pids) {
-        found.length = 0;
-        loop {
-            let before = found.length;
-            self.each(|stat| {
-                let below = stat.parent == root || found.as_slice().contains(&stat.parent);
-                if below && !found.as_slice().contains(&stat.pid) {
-                    found.push(stat.pid);
+    /// - `own`: this process, whose children keep their numbers until it has reaped them
+    pub(super) fn signal(&self, stat: Stat, own: i32, signal: i32) {
+        let child = stat.parent == own;
+        let handle = Pid::from_raw(stat.pid)
+            .ok_or(Errno::SRCH)
+            .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()));
+        match handle {
+            Ok(handle) => {
+                // What was read before is of the handle's process only if it still is so.
+                let same = |again: Stat| again.parent == stat.parent || again.parent == own;
+                if child || self.numbered(stat.pid).is_some_and(same) {
+                    sys::signal_handle(&handle, signal);
                 }
-            });
-            if found.length == before {
-                return;
             }
+            // Kernels before 5.3, or no descriptor is to be had. Numbers are given out in a circle, so that
+            // a stranger does not get one between a look and a signal.
+            Err(Errno::NOSYS) => sys::kill(stat.pid, signal),
+            Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM) if child => {
+                sys::kill(stat.pid, signal);
+            }
+            // It is gone, or only a thread.
+            Err(_) => {}
         }
     }
 
     /// Whether this process has ended and waits to be reaped, or is gone.
     pub(super) fn is_zombie(&self, pid: i32) -> bool {
-        let mut zombie = true;
-        self.each(|stat| zombie &= stat.pid != pid || stat.zombie);
-        zombie
+        self.numbered(pid).is_none_or(|stat| stat.zombie)
     }
 
     /// The session of a process, as the table numbers it; nothing if the process is gone.
@@ -109,13 +111,7 @@ impl Table {
     /// whatever a container manager or `unshare --pid` starts. So `getsid` is not asked: its zero
     /// would have to be told from "no process", and it has to match what the table says anyway.
     pub(super) fn session(&self, pid: i32) -> Option<i32> {
-        let mut session = None;
-        self.each(|stat| {
-            if stat.pid == pid {
-                session = Some(stat.session);
-            }
-        });
-        session
+        self.numbered(pid).map(|stat| stat.session)
     }
 
     /// Calls `see` with every process there is.
@@ -147,11 +143,30 @@ fn read_stat(proc: BorrowedFd<'_>, pid: &CStr) -> Option<Stat> {
     path.get_mut(name.len()..name.len() + 6)?
         .copy_from_slice(b"/stat\0");
     let path = CStr::from_bytes_until_nul(&path).ok()?;
-    let file =
-        rustix::fs::openat(proc, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    let mut text = [0_u8; 512];
-    let length = rustix::io::read(&file, &mut text).ok()?;
-    parse_stat(text.get(..length)?)
+    parse_stat(read(proc, path, &mut [0_u8; 512])?)
+}
+
+/// The beginning of a file of `/proc`, as far as the buffer takes it.
+fn read<'a>(proc: BorrowedFd<'_>, path: &CStr, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(proc, path, flags, Mode::empty()).ok()?;
+    let length = rustix::io::read(&file, &mut *buffer).ok()?;
+    buffer.get(..length)
+}
+
+/// A number as text.
+fn decimal(number: i32, text: &mut [u8; 12]) -> Option<&CStr> {
+    let mut rest = u32::try_from(number).ok()?;
+    // From the end, where the 0 is that ends it.
+    let mut at = text.len() - 1;
+    loop {
+        at -= 1;
+        *text.get_mut(at)? = b'0' + u8::try_from(rest % 10).ok()?;
+        rest /= 10;
+        if rest == 0 {
+            return CStr::from_bytes_with_nul(text.get(at..)?).ok();
+        }
+    }
 }
 
 /// Takes `pid (name) state parent group session ...` apart. The name may hold anything, brackets
@@ -210,14 +225,24 @@ mod tests {
     }
 
     #[test]
-    fn this_process_is_found_below_its_parent() {
-        let own = i32::try_from(std::process::id()).expect("a process number");
-        let parent = rustix::process::getppid()
-            .expect("a parent")
-            .as_raw_nonzero()
-            .get();
-        let mut found = Pids::new();
-        Table::open().descendants(parent, &mut found);
-        assert!(found.as_slice().contains(&own));
+    fn a_number_is_written_as_it_is_read() {
+        for sample in [0, 7, 10, 32_768, i32::MAX] {
+            let mut text = [0; 12];
+            let written = decimal(sample, &mut text).expect("it fits");
+            assert_eq!(number(written.to_bytes()), Some(sample));
+        }
+        assert_eq!(decimal(-1, &mut [0; 12]), None);
+    }
+
+    #[test]
+    fn what_is_made_now_has_the_last_number_or_one_before() {
+        let table = Table::open();
+        let before = table.last_number().expect("the kernel tells it");
+        let ours = std::thread::spawn(|| rustix::thread::gettid().as_raw_nonzero().get());
+        let ours = ours.join().expect("it ends");
+        let after = table.last_number().expect("the kernel tells it");
+        // Unless numbers began anew in between.
+        assert!(after < before || (before < ours && ours <= after));
+        assert!(table.numbered(after.max(1) + 1_000_000_000).is_none());
     }
 }
