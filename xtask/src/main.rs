@@ -11,6 +11,7 @@ mod bench;
 mod dist;
 mod environment;
 mod error;
+mod escape;
 mod executables;
 mod fuzz;
 mod install;
@@ -38,6 +39,7 @@ Usage: cargo xtask TASK [ARGS...]
   install   put the executables onto PATH
   dist      make stripped static executables and their checksums
   bench     measure speed and memory against peers in the same run
+  escape    run a hostile program in every location
   fuzz      fuzz what reads the bytes of others
 
 `cargo xtask TASK --help` explains a task.";
@@ -49,7 +51,7 @@ struct Task {
     run: fn(Vec<OsString>) -> Result<()>,
 }
 
-const TASKS: [Task; 7] = [
+const TASKS: [Task; 8] = [
     Task {
         name: "test",
         help: test::HELP,
@@ -110,6 +112,11 @@ const TASKS: [Task; 7] = [
         name: "bench",
         help: bench::HELP,
         run: |args| bench::run(&args),
+    },
+    Task {
+        name: "escape",
+        help: escape::HELP,
+        run: |args| escape::run(&args),
     },
     Task {
         name: "fuzz",

@@ -22,7 +22,7 @@ const HOST: &str = "sandbox-host";
 const CONFORMANCE: &str = "sandbox-conformance";
 
 /// A crate, and those of ours that it may depend on.
-const ARROWS: [(&str, &[&str]); 17] = [
+const ARROWS: [(&str, &[&str]); 18] = [
     (CORE, &[]),
     ("xtask", &[]),
     (PROTOCOL, &[CORE]),
@@ -38,6 +38,8 @@ const ARROWS: [(&str, &[&str]); 17] = [
     (HOST, &[CORE, PROTOCOL, CLIENT, TREE]),
     // The server is for its provider that lies, which must speak below what the client sends.
     (CONFORMANCE, &[CORE, PROTOCOL, CLIENT, HOST, SERVER]),
+    // It runs a hostile program the way that an embedder runs commands.
+    ("sandbox-escape", &[CORE, HOST]),
     ("spp-cli", &[CORE, HOST, SERVER, CONFORMANCE, TREE]),
     // It fuzzes what reads the bytes of others.
     ("spp-fuzz", &[CORE, PROTOCOL, LINK, HOST, TREE]),

@@ -1,0 +1,85 @@
+//! What a location does not promise to keep away, so that it is no escape.
+//!
+//! Each has the sentence of `docs/threat-model.md` that says so, and must succeed wherever a control does: one
+//! that is kept away by now is to be promised.
+
+/// Something that is not promised.
+#[derive(Debug)]
+pub struct Gap {
+    /// The columns that it is a gap of, by their names.
+    pub columns: &'static [&'static str],
+    /// What succeeds there.
+    pub ids: &'static [&'static str],
+    /// What the threat model says.
+    pub sentence: &'static str,
+}
+
+const LOCAL: &[&str] = &["local"];
+const BUBBLEWRAP: &[&str] = &["bubblewrap-root", "bubblewrap-user"];
+const EVERYWHERE: &[&str] = &["local", "bubblewrap-root", "bubblewrap-user"];
+
+/// All of them.
+pub const GAPS: &[Gap] = &[
+    Gap {
+        columns: LOCAL,
+        ids: &["F01", "F02", "F03", "F51"],
+        sentence: "a command reads what you can read",
+    },
+    Gap {
+        columns: LOCAL,
+        ids: &["F06", "F47"],
+        sentence: "modes, owners, times and attributes of your files elsewhere can be changed, though not what is in them",
+    },
+    Gap {
+        columns: LOCAL,
+        ids: &["P12", "P13"],
+        sentence: "which processes there are can be seen, with their arguments",
+    },
+    Gap {
+        columns: LOCAL,
+        ids: &["P27"],
+        sentence: "on which processors yours run can be changed",
+    },
+    Gap {
+        columns: BUBBLEWRAP,
+        ids: &["P27"],
+        sentence: "On which processors the engine runs can be changed from inside",
+    },
+    Gap {
+        columns: LOCAL,
+        ids: &["P28"],
+        sentence: "your other terminals can be written to",
+    },
+    Gap {
+        columns: BUBBLEWRAP,
+        ids: &["N11", "N12"],
+        sentence: "Sockets with a name are shown like files",
+    },
+    Gap {
+        columns: EVERYWHERE,
+        ids: &["K15"],
+        sentence: "a process may weaken itself",
+    },
+];
+
+/// What the threat model says of it, if it is one.
+#[must_use]
+pub fn of(column: &str, id: &str) -> Option<&'static Gap> {
+    GAPS.iter()
+        .find(|gap| gap.columns.contains(&column) && gap.ids.contains(&id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_gap_is_in_the_threat_model_in_these_words() {
+        let document = include_str!("../../../../docs/threat-model.md");
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let document = words(document);
+        for gap in GAPS {
+            assert!(document.contains(&words(gap.sentence)), "{}", gap.sentence);
+        }
+    }
+}

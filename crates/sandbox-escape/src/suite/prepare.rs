@@ -1,0 +1,138 @@
+//! What has to be there before a column is started, and may need root: directories of its user, copies of the
+//! executables, a program with a set-user-id bit.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use super::column::{Column, Starter};
+use super::{Failure, is_root, user_of};
+use crate::ground::SECRET;
+
+/// A user that no system gives a name to.
+pub(super) const ORDINARY: u32 = 42_430;
+/// Another one, whose rights the helper gives away.
+const HELPER: u32 = 42_431;
+
+/// The variable by which a column's process knows the secret; what it starts must not.
+pub(super) const SECRET_VARIABLE: &str = "SPP_ESCAPE_TOKEN";
+/// The variables that tell it where its directory and the executables are.
+pub(super) const DIRECTORY_VARIABLE: &str = "SPP_ESCAPE_DIRECTORY";
+pub(super) const EXECUTABLES_VARIABLE: &str = "SPP_ESCAPE_EXECUTABLES";
+
+/// The hostile program.
+const HOSTILE: &str = "spp-escape";
+/// What a column runs beside it.
+const EXECUTABLES: [&str; 4] = [
+    "spp-engine",
+    "spp-escape-suite",
+    "spp-provider-bubblewrap",
+    "spp-provider-local",
+];
+
+/// What all columns have in common.
+pub(super) struct Prepared {
+    scratch: TempDir,
+    /// Where the executables were built.
+    built: PathBuf,
+}
+
+impl Prepared {
+    /// Finds the executables, and makes a directory that everybody can enter.
+    pub(super) fn new() -> Result<Self, Failure> {
+        let own = std::env::current_exe()?;
+        let built = own
+            .parent()
+            .ok_or("this program is in no directory")?
+            .to_owned();
+        for name in EXECUTABLES.into_iter().chain([HOSTILE]) {
+            if !built.join(name).is_file() {
+                let text =
+                    format!("{name} is not beside this program; `cargo xtask escape` builds it");
+                return Err(text.into());
+            }
+        }
+        let scratch = tempfile::Builder::new().prefix("spp-escape-").tempdir()?;
+        set_mode(scratch.path(), 0o755)?;
+        Ok(Self { scratch, built })
+    }
+
+    /// The process of a column, as its user and in a directory of its own.
+    pub(super) fn column(&self, column: &Column) -> Result<Command, Failure> {
+        if column.starter == Starter::Root && !is_root() {
+            return Err("only root can start it; run the suite as root to have it".into());
+        }
+        let user = user_of(column.starter);
+        let directory = self.scratch.path().canonicalize()?.join(column.name);
+        for name in ["", "workspace", "readonly", "hostile", "bin"] {
+            let path = directory.join(name);
+            std::fs::create_dir(&path)?;
+            own(&path, user)?;
+        }
+        set_mode(&directory, 0o700)?;
+        std::fs::write(directory.join("readonly/file"), "not to be changed\n")?;
+        own(&directory.join("readonly/file"), user)?;
+        for name in EXECUTABLES {
+            self.show(name, &directory.join("bin"))?;
+        }
+        self.copy(&directory.join("hostile/spp-escape"), user, 0o755)?;
+        if is_root() {
+            self.copy(&directory.join("readonly/helper"), Some(HELPER), 0o4755)?;
+        }
+        let suite = directory.join("bin/spp-escape-suite");
+        let mut command = match user {
+            None => crate::hostile::command(suite),
+            Some(user) => {
+                let mut command = crate::hostile::command("setpriv");
+                command
+                    .args([format!("--reuid={user}"), format!("--regid={user}")])
+                    .arg("--clear-groups")
+                    .arg(suite);
+                command
+            }
+        };
+        command
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin")
+            .env("HOME", &directory)
+            .env(SECRET_VARIABLE, format!("{SECRET}{}", random()?))
+            .env(DIRECTORY_VARIABLE, &directory)
+            .env(EXECUTABLES_VARIABLE, directory.join("bin"))
+            .current_dir(&directory);
+        Ok(command)
+    }
+
+    /// Puts an executable where a column's user finds it. It stays whose it is.
+    fn show(&self, name: &str, to: &Path) -> std::io::Result<()> {
+        let (from, to) = (self.built.join(name), to.join(name));
+        std::fs::hard_link(&from, &to).or_else(|_| std::fs::copy(&from, &to).map(drop))
+    }
+
+    /// Copies the hostile program, for a user.
+    fn copy(&self, to: &Path, user: Option<u32>, mode: u32) -> std::io::Result<()> {
+        std::fs::copy(self.built.join(HOSTILE), to)?;
+        own(to, user)?;
+        // Behind the change of owner, which takes set-id bits away.
+        set_mode(to, mode)
+    }
+}
+
+fn own(path: &Path, user: Option<u32>) -> std::io::Result<()> {
+    match user {
+        Some(user) => std::os::unix::fs::chown(path, Some(user), Some(user)),
+        None => Ok(()),
+    }
+}
+
+fn set_mode(path: &Path, mode: u32) -> std::io::Result<()> {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
+}
+
+/// Something that nobody guesses, as hexadecimal digits.
+fn random() -> Result<String, Failure> {
+    let mut bytes = [0_u8; 16];
+    getrandom::fill(&mut bytes).map_err(|error| format!("no random bytes: {error}"))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}

@@ -1,0 +1,113 @@
+//! One column from its beginning to its end, in a process of its own and as its user.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use super::Failure;
+use super::column::Column;
+use super::outside::Outside;
+use super::place::{Ended, Place};
+use super::prepare::{DIRECTORY_VARIABLE, SECRET_VARIABLE};
+use super::table::{Heard, Verdict};
+use crate::attempt::{Attempt, Judge};
+use crate::report::Told;
+
+/// Makes the attempts, and prints what is to be heard of each.
+///
+/// # Errors
+///
+/// What kept the outside from being prepared. A place that cannot be had is told and is none.
+pub(super) fn run(column: &Column, attempts: &[&Attempt]) -> Result<(), Failure> {
+    let variable = |name: &str| std::env::var(name).map_err(|_| format!("{name} is not set"));
+    let directory = PathBuf::from(variable(DIRECTORY_VARIABLE)?);
+    let mut outside = Outside::new(&directory, &variable(SECRET_VARIABLE)?)?;
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?
+        .block_on(all(column, attempts, &mut outside))
+}
+
+async fn all(column: &Column, attempts: &[&Attempt], outside: &mut Outside) -> Result<(), Failure> {
+    let mut open = None;
+    for attempt in attempts {
+        outside.restore()?;
+        let mut place = match open.take() {
+            Some(place) => place,
+            None => match Place::open(column.by, outside).await {
+                Ok(place) => place,
+                Err(reason) => {
+                    tell(&Heard::LeftOut(reason.to_string()));
+                    return Ok(());
+                }
+            },
+        };
+        let ended = place.attempt(attempt.id).await;
+        let broken = match &ended {
+            Ended::Broken(how) => Some(how.clone()),
+            Ended::Told(_) if !place.answers().await => Some("the engine no longer answers".into()),
+            Ended::Told(_) => None,
+        };
+        let verdict = judged(attempt, &ended, broken.as_deref(), outside);
+        // Whoever was killed outside has another number now.
+        let renew = broken.is_some() || outside.is_bystander_gone();
+        if renew {
+            place.close().await;
+        } else {
+            open = Some(place);
+        }
+        tell(&Heard::Verdict {
+            id: attempt.id.to_owned(),
+            verdict,
+        });
+    }
+    if let Some(place) = open {
+        place.close().await;
+    }
+    Ok(())
+}
+
+fn judged(
+    attempt: &Attempt,
+    ended: &Ended,
+    broken: Option<&str>,
+    outside: &mut Outside,
+) -> Verdict {
+    if let Some(how) = broken {
+        return Verdict::Escaped(how.to_owned());
+    }
+    let told = match ended {
+        Ended::Told(told) => told,
+        Ended::Broken(how) => return Verdict::Escaped(how.clone()),
+    };
+    let had = match told {
+        Told::Succeeded(had) => Some(had.as_str()),
+        _ => None,
+    };
+    let seen = match attempt.judge {
+        Judge::Answer => had.map(str::to_owned),
+        Judge::Secret => had
+            .filter(|had| outside.is_in(had))
+            .map(|_| "the secret was read".to_owned()),
+        Judge::Arrival => outside
+            .arrived(attempt.id, had.is_some())
+            .then(|| "it arrived outside".to_owned()),
+        Judge::Residue => outside.changed(),
+        Judge::SetId => outside.set_id(),
+        Judge::Bystander => outside.is_bystander_gone().then(|| "it is gone".to_owned()),
+        Judge::Engine => None,
+    };
+    match (seen, told) {
+        (Some(seen), _) => Verdict::Escaped(seen),
+        (None, Told::NotApplicable(reason)) => Verdict::NotApplicable(reason.clone()),
+        (None, Told::Blocked(reason)) => Verdict::Blocked(reason.clone()),
+        (None, Told::Succeeded(had)) => Verdict::Blocked(format!(
+            "told as done ({had}), and nothing was seen of it outside"
+        )),
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "what started this reads it there")]
+fn tell(heard: &Heard) {
+    println!("{}", serde_json::to_string(heard).unwrap_or_default());
+    let _ = std::io::stdout().flush();
+}
