@@ -14,8 +14,11 @@ use crate::SandboxPath;
 pub struct Policy {
     /// The network; `None` for the location's default, which the descriptor tells.
     pub network: Option<Network>,
-    /// Host directories to show in the place.
+    /// Host directories and files to show in the place.
     pub mounts: Vec<Mount>,
+    /// What is not to be read or written under these names, though what holds it is shown; absolute. Something
+    /// has to be there: a name that nothing has yet cannot be hidden.
+    pub hidden: BTreeSet<SandboxPath>,
     /// The environment of what runs there.
     pub env: EnvPolicy,
     /// Restrictions that must hold in full; otherwise the acquire is refused.
@@ -38,10 +41,10 @@ pub enum Network {
     Open,
 }
 
-/// A host directory shown in the place.
+/// A host directory or file shown in the place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// The directory on the host.
+    /// The directory or file on the host.
     pub host: std::path::PathBuf,
     /// Where it is seen; absolute.
     pub sandbox: SandboxPath,

@@ -393,7 +393,17 @@ fn open_roots(directory: &Path, place: &Place, mounts: &[(PathBuf, MountAccess)]
         roots.add(writable, MountAccess::ReadWrite)?;
     }
     for (mount, access) in mounts {
-        roots.add(mount, *access)?;
+        roots
+            .add(mount, *access)
+            .map_err(|error| match error.kind() {
+                ErrorKind::NotADirectory => Error::refused(Verb::Acquire, ErrorKind::PolicyUnmet)
+                    .detail(format_args!(
+                        "{} is no directory, and a single file cannot be mounted by itself here; mount the \
+                         directory it is in, or choose a location that isolates",
+                        mount.display()
+                    )),
+                _ => error,
+            })?;
     }
     // Held as a place, which needs no right at all; what is wanted is to enter it.
     roots

@@ -21,6 +21,9 @@ use crate::process::Settings;
 use crate::process::environment::Environment;
 use crate::supervisor::RlimitSpec;
 
+/// Most mounts. Each is a root: a descriptor that is held, and something that every path is compared with.
+const MOST_MOUNTS: usize = 256;
+
 /// What is to be made for a policy.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Plan {
@@ -79,11 +82,23 @@ impl Plan {
             guard: guard_for(place, &spec.policy),
             ..Self::default()
         };
-        for mount in &spec.policy.mounts {
+        let mounts = spec.policy.mounts.len();
+        if mounts > MOST_MOUNTS {
+            plan.unmet.push(format!(
+                "{mounts} mounts are asked for, and at most {MOST_MOUNTS} can be had; mount directories that hold \
+                 several of them"
+            ));
+        }
+        for mount in spec.policy.mounts.iter().take(MOST_MOUNTS) {
             match root_of(mount) {
                 Ok(root) => plan.roots.push((root, mount.access)),
                 Err(reason) => plan.unmet.push(reason),
             }
+        }
+        if let Some(hidden) = spec.policy.hidden.first() {
+            plan.unmet.push(format!(
+                "{hidden} cannot be hidden, because what runs reads what it can name; keep it elsewhere"
+            ));
         }
         for (&kind, limit) in &spec.policy.limits {
             let Some(enforced_by) = plan.limit(kind, *limit) else {

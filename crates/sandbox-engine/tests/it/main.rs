@@ -11,6 +11,7 @@ mod guard;
 mod guard_kernels;
 mod guard_tools;
 mod limits;
+mod many_mounts;
 mod process;
 mod process_engine;
 mod process_input;

@@ -23,13 +23,17 @@ type Result<T, E = ConfigError> = std::result::Result<T, E>;
 
 /// Reads `[sandbox.policy]`; limits stay empty.
 pub(super) fn policy(section: &Section<'_>) -> Result<Policy> {
-    section.allow(&["network", "require", "prefer", "env", "mounts"], &[])?;
+    section.allow(
+        &["network", "require", "prefer", "env", "mounts", "hide"],
+        &[],
+    )?;
     Ok(Policy {
         network: network(section)?,
         mounts: match section.section("mounts")? {
             Some(table) => mounts(&table)?,
             None => Vec::new(),
         },
+        hidden: hidden(section)?,
         env: match section.section("env")? {
             Some(env) => environment(&env)?,
             None => EnvPolicy::default(),
@@ -108,12 +112,7 @@ fn mount<'d>(
     span: Range<usize>,
     value: &'d Spanned<DeValue<'d>>,
 ) -> Result<Mount> {
-    let sandbox = SandboxPath::parse(at).ok().filter(SandboxPath::is_absolute);
-    let sandbox = sandbox.ok_or_else(|| {
-        table
-            .invalid(span, format!("`{}` is no absolute path", at.escape_debug()))
-            .remedy("name where in the place it is to be seen, such as `\"/opt/tools\"`")
-    })?;
+    let sandbox = absolute(table, at, span, "/opt/tools")?;
     let (host, span, access) = match value.get_ref() {
         DeValue::String(host) => (host.as_ref(), value.span(), MountAccess::ReadOnly),
         _ => {
@@ -133,9 +132,10 @@ fn mount<'d>(
                 }
             };
             let Some((host, span)) = section.string("host")? else {
-                return Err(
-                    section.invalid(section.span.clone(), "a mount names its `host` directory")
-                );
+                return Err(section.invalid(
+                    section.span.clone(),
+                    "a mount names what it is of the `host`",
+                ));
             };
             (host, span, access)
         }
@@ -152,12 +152,38 @@ fn mount<'d>(
             access,
         }),
         None => Err(table
-            .invalid(
-                span,
-                "the directory of a mount is absolute, or begins with `~/`",
-            )
+            .invalid(span, "what a mount shows is absolute, or begins with `~/`")
             .remedy("write the whole path")),
     }
+}
+
+/// Where in the place something is not to be seen.
+fn hidden(section: &Section<'_>) -> Result<BTreeSet<SandboxPath>> {
+    section
+        .strings("hide")?
+        .unwrap_or_default()
+        .into_iter()
+        .map(|(at, span)| absolute(section, at, span, "/workspace/.env"))
+        .collect()
+}
+
+/// A path in the place.
+///
+/// - `such_as`: one that would do
+fn absolute(
+    section: &Section<'_>,
+    at: &str,
+    span: Range<usize>,
+    such_as: &str,
+) -> Result<SandboxPath> {
+    let path = SandboxPath::parse(at).ok().filter(SandboxPath::is_absolute);
+    path.ok_or_else(|| {
+        section
+            .invalid(span, format!("`{}` is no absolute path", at.escape_debug()))
+            .remedy(format!(
+                "name where in the place it is seen, such as `\"{such_as}\"`"
+            ))
+    })
 }
 
 fn restrictions(section: &Section<'_>, key: &'static str) -> Result<BTreeSet<Restriction>> {

@@ -422,6 +422,38 @@ fn values_of_the_wrong_kind_say_what_is_expected() {
 }
 
 #[test]
+fn what_is_hidden_is_named_by_whole_paths() {
+    let user = |hide: &str| format!("[sandbox.policy]\nhide = {hide}\n");
+    let text = user("[\"/workspace/.env\", \"/workspace/keys/\"]");
+    let config = good(&Case {
+        user: Some(&text),
+        ..Case::default()
+    });
+    let hidden: Vec<_> = config
+        .policy()
+        .hidden
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(hidden, ["/workspace/.env", "/workspace/keys"]);
+    for (hide, says) in [
+        ("[\".env\"]", "`.env` is no absolute path"),
+        ("[\"/workspace/../x\"]", "no absolute path"),
+        ("\"/workspace/.env\"", "list"),
+    ] {
+        let text = user(hide);
+        let (_, told) = refused(&Case {
+            user: Some(&text),
+            ..Case::default()
+        });
+        assert!(
+            told.contains(says) && told.contains("config.toml:2:"),
+            "{told}"
+        );
+    }
+}
+
+#[test]
 fn mounts_are_read_only_unless_written_otherwise_and_name_whole_paths() {
     let user = |mounts: &str| format!("[sandbox.policy.mounts]\n{mounts}\n");
     let text = user(
@@ -452,7 +484,7 @@ fn mounts_are_read_only_unless_written_otherwise_and_name_whole_paths() {
         ("\"opt\" = \"/srv\"", "`opt` is no absolute path"),
         ("\"/opt/../x\" = \"/srv\"", "no absolute path"),
         ("\"/opt\" = \"srv\"", "absolute, or begins with"),
-        ("\"/opt\" = { access = \"read-only\" }", "names its `host`"),
+        ("\"/opt\" = { access = \"read-only\" }", "of the `host`"),
         ("\"/opt\" = { host = \"/srv\", access = \"rw\" }", "`rw`"),
         ("\"/opt\" = { host = \"/srv\", mode = 1 }", "`mode`"),
     ] {

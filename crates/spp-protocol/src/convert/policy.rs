@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
+use sandbox_core::SandboxPath;
 use sandbox_core::policy as core;
 
 use super::value::{absolute, encode_path};
@@ -13,7 +14,6 @@ use crate::message::policy as wire;
 use crate::message::value::Octets;
 
 mirror! {
-    wire::MountAccess = core::MountAccess { ReadOnly, ReadWrite }
     wire::Restriction = core::Restriction { NetworkDenied, WriteContained, ProcessContained, SecretsHidden }
     wire::LimitKind = core::LimitKind { Memory, Processes, Cpu, OpenFiles, FileSize, Disk, WallTime, Concurrency }
     wire::Strength = core::Strength { Required, BestEffort }
@@ -28,10 +28,18 @@ impl wire::Policy {
                 .mounts
                 .iter()
                 .map(|mount| wire::Mount {
-                    host: Octets::new(mount.host.as_os_str().as_bytes()),
+                    host: Some(Octets::new(mount.host.as_os_str().as_bytes())),
                     sandbox: encode_path(&mount.sandbox),
-                    access: mount.access.into(),
+                    access: match mount.access {
+                        core::MountAccess::ReadOnly => wire::MountAccess::ReadOnly,
+                        core::MountAccess::ReadWrite => wire::MountAccess::ReadWrite,
+                    },
                 })
+                .chain(policy.hidden.iter().map(|hidden| wire::Mount {
+                    host: None,
+                    sandbox: encode_path(hidden),
+                    access: wire::MountAccess::Hidden,
+                }))
                 .collect(),
             env: wire::EnvPolicy {
                 inherit: policy.env.inherit.as_ref().map(|inherit| match inherit {
@@ -69,13 +77,21 @@ impl wire::Policy {
             };
             decode().within(&name)
         });
+        let (mut mounts, mut hidden) = (Vec::new(), BTreeSet::new());
+        for shown in each(self.mounts, "mounts", decode_mount)? {
+            match shown {
+                Shown::Mount(mount) => mounts.push(mount),
+                Shown::Not(path) => drop(hidden.insert(path)),
+            }
+        }
         Ok(core::Policy {
             network: self
                 .network
                 .map(decode_network)
                 .transpose()
                 .within("network")?,
-            mounts: each(self.mounts, "mounts", decode_mount)?,
+            mounts,
+            hidden,
             env: core::EnvPolicy {
                 inherit: inherit.within("inherit").within("env")?,
                 changes: each(self.env.changes, "changes", decode_env).within("env")?,
@@ -119,19 +135,40 @@ pub(crate) fn network_as_told(network: wire::Network) -> core::Network {
     }
 }
 
-fn decode_mount(mount: wire::Mount) -> Result<core::Mount, Invalid> {
-    let host = PathBuf::from(OsString::from_vec(mount.host.0));
+/// What one entry of the mounts means.
+enum Shown {
+    Mount(core::Mount),
+    Not(SandboxPath),
+}
+
+fn decode_mount(mount: wire::Mount) -> Result<Shown, Invalid> {
+    let sandbox = absolute(mount.sandbox).within("sandbox")?;
+    let access = match (mount.access, &mount.host) {
+        (wire::MountAccess::ReadOnly, _) => core::MountAccess::ReadOnly,
+        (wire::MountAccess::ReadWrite, _) => core::MountAccess::ReadWrite,
+        (wire::MountAccess::Hidden, None) => return Ok(Shown::Not(sandbox)),
+        (wire::MountAccess::Hidden, Some(_)) => {
+            return Err(Invalid::new("what is hidden is nothing of the host")).within("host");
+        }
+        (wire::MountAccess::Unknown(name), _) => {
+            return Err(Invalid::new(format_args!("`{name}` is not known here"))).within("access");
+        }
+    };
+    let Some(host) = mount.host else {
+        return Err(Invalid::new("is missing")).within("host");
+    };
+    let host = PathBuf::from(OsString::from_vec(host.0));
     if !host.is_absolute() || host.as_os_str().as_bytes().contains(&0) {
         return Err(Invalid::new(
             "the path is not absolute, or contains a NUL byte",
         ))
         .within("host");
     }
-    Ok(core::Mount {
+    Ok(Shown::Mount(core::Mount {
         host,
-        sandbox: absolute(mount.sandbox).within("sandbox")?,
-        access: mount.access.decode().within("access")?,
-    })
+        sandbox,
+        access,
+    }))
 }
 
 fn decode_inherit(inherit: wire::EnvInherit) -> Result<core::EnvInherit, Invalid> {

@@ -14,7 +14,7 @@ pub struct Policy {
     /// The network; absent for the location's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<Network>,
-    /// Directories of the host to show in the place.
+    /// What of the host to show in the place, and what of that to hide.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mounts: Vec<Mount>,
     /// The environment of what runs there.
@@ -43,25 +43,28 @@ open! {
     }
 }
 
-/// A directory of the host, shown in the place.
+/// A directory or file of the host, shown in the place; or something that is not to be seen there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Mount {
-    /// The directory on the host; absolute.
-    pub host: Octets,
+    /// What it is on the host; absolute. Absent where something is hidden, and only there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<Octets>,
     /// Where it is seen; absolute.
     pub sandbox: Octets,
-    /// Whether it can be written. Default `read_only`.
+    /// What can be done with it. Default `read_only`.
     #[serde(default)]
     pub access: MountAccess,
 }
 
 open! {
-    /// Whether a mount can be written.
+    /// What can be done with a mount.
     pub enum MountAccess {
-        /// It cannot.
+        /// It can be read.
         ReadOnly = "read_only",
-        /// It can.
+        /// It can be read and written.
         ReadWrite = "read_write",
+        /// Nothing: what has this name in the place is hidden.
+        Hidden = "hidden",
     }
 }
 default!(MountAccess::ReadOnly);

@@ -81,16 +81,17 @@ pub(crate) fn policy() -> impl Strategy<Value = Policy> {
         .prop_map(|(value, strength)| Limit { value, strength });
     (
         option::of(network()),
-        vec(mount, 0..3),
+        (vec(mount, 0..3), btree_set(absolute(), 0..3)),
         (option::of(inherit), vec(env_change(), 0..3)),
         btree_set(select(&Restriction::ALL[..]), 0..4),
         btree_set(select(&Restriction::ALL[..]), 0..4),
         btree_map(select(&LimitKind::ALL[..]), limit, 0..8),
     )
         .prop_map(
-            |(network, mounts, (inherit, changes), require, prefer, limits)| Policy {
+            |(network, (mounts, hidden), (inherit, changes), require, prefer, limits)| Policy {
                 network,
                 mounts,
+                hidden,
                 env: EnvPolicy { inherit, changes },
                 require,
                 prefer,
