@@ -20,7 +20,7 @@ use super::edit::{self, Miss};
 use super::read::{append, digest, size};
 use super::stage::{self, Attributes, Staged};
 use super::write::Failure;
-use super::{Files, call, lock, text};
+use super::{Files, call, in_place, lock, text};
 use crate::root::{
     Entry, Fault, Found, Last, Missing, Opened, check_access, kind_name, open_entry,
 };
@@ -122,18 +122,31 @@ impl Files {
             old: old.as_ref().map(|old| &old.stat),
             durability: put.durability,
         };
-        let staged = Staged::write(entry.dir(), content, &attributes)?;
+        let unchanged = |old: &Old| {
+            Ok::<_, Fault>(
+                !put.must_not_change() || entry.stat()?.is_some_and(|now| same(&now, &old.stat)),
+            )
+        };
         match &old {
-            None => match staged.publish_new(entry.name()) {
-                Err(Errno::EXIST) if put.precondition == Precondition::Absent => {
-                    return Err(exists());
+            None => {
+                let staged = Staged::write(entry.dir(), content, &attributes)?;
+                match staged.publish_new(entry.name()) {
+                    Err(Errno::EXIST) if put.precondition == Precondition::Absent => {
+                        return Err(exists());
+                    }
+                    Err(Errno::EXIST) => return Ok(Tried::Again),
+                    done => done.map_err(Failure::publishing)?,
                 }
-                Err(Errno::EXIST) => return Ok(Tried::Again),
-                done => done.map_err(Failure::publishing)?,
-            },
+            }
+            Some(old) if in_place::is_mounted(entry)? => {
+                if !unchanged(old)? {
+                    return Ok(Tried::Again);
+                }
+                in_place::overwrite(entry, content, &attributes)?;
+            }
             Some(old) => {
-                if put.must_not_change() && !entry.stat()?.is_some_and(|now| same(&now, &old.stat))
-                {
+                let staged = Staged::write(entry.dir(), content, &attributes)?;
+                if !unchanged(old)? {
                     return Ok(Tried::Again);
                 }
                 staged

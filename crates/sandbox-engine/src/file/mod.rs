@@ -16,7 +16,8 @@
 //!
 //! **Invariants.**
 //! - A reader sees the old content of a file or the new, never a mixture: content is written beside
-//!   and renamed into place. What that costs is said at `stage`.
+//!   and renamed into place. What that costs is said at `stage`. A file that is mounted by itself is the one
+//!   exception (`in_place`).
 //! - Two changes of one file through this process never lose one of them (`lock`).
 //! - Names are data. Nothing here builds a command line, a pattern or another path from one.
 //!
@@ -26,6 +27,7 @@ pub(crate) mod call;
 mod content;
 mod edit;
 mod hint;
+mod in_place;
 mod lock;
 mod names;
 mod read;
