@@ -7,10 +7,11 @@
 //! | --- | --- |
 //! | `provider` | the port's trait: acquire, release, probe |
 //! | `spec` | what a spec asks for, and what of it can be had |
+//! | `shown` | what of this machine the workspace and the mounts show, and what is hidden of that |
 //! | `view` | what a sandbox sees of this machine |
 //! | `environment` | the variables of what runs there |
 //! | `bwrap` | the program that makes the namespaces: where it is, and whether it is one to use |
-//! | `launch` | the process between this one and bwrap: mounts, then another user, then bwrap |
+//! | `launch` | the process between this one and bwrap: mounts, then another user, then bwrap; and one that mounts more in the place |
 //! | `lone` | a user of its own for each sandbox that root starts |
 //! | `refusal` | why a sandbox could not be made, and what to do about it |
 //!
@@ -25,6 +26,7 @@ mod launch;
 mod lone;
 mod provider;
 mod refusal;
+mod shown;
 mod spec;
 mod view;
 mod wait;
@@ -35,12 +37,11 @@ use std::sync::Arc;
 use spp_server::ProviderMain;
 
 fn main() -> ExitCode {
-    let mut arguments = std::env::args_os().skip(1);
-    if arguments
-        .next()
+    if std::env::args_os()
+        .nth(1)
         .is_some_and(|first| first == launch::ARGUMENT)
     {
-        return launch::run(arguments.collect());
+        return launch::run();
     }
     spp_server::main(ProviderMain {
         name: provider::NAME,

@@ -23,7 +23,7 @@ use sandbox_core::{
 use spp_client::place::{PlaceOptions, Placed, Spawner, StartFault, find_engine};
 
 use crate::bwrap::{Finder, Program};
-use crate::launch::{ARGUMENT, Order, Starter};
+use crate::launch::{self, ARGUMENT, Order, Starter};
 use crate::lone::{self, Lone};
 use crate::refusal::Refusal;
 use crate::spec::Plan;
@@ -135,6 +135,7 @@ impl Bubblewrap {
             network: plan.network,
             engine,
             shown: plan.shown.clone(),
+            hidden: plan.hidden.clone(),
         };
         let order = Order {
             starter,
@@ -148,8 +149,9 @@ impl Bubblewrap {
             reason = "started by the one door for places, `Spawner`"
         )]
         let mut command = tokio::process::Command::new(OWN_EXECUTABLE);
-        command.arg(ARGUMENT).args(order.encode()).env_clear();
+        command.arg(ARGUMENT).env_clear();
         let options = PlaceOptions {
+            ahead: launch::ahead(&order),
             provider: NAME.into(),
             version: self.info.version.clone(),
             capabilities: spp_client::place::capabilities(),
@@ -173,7 +175,7 @@ impl Bubblewrap {
     }
 
     async fn make(&self, ctx: &Ctx, spec: &AcquireSpec) -> Result<Living> {
-        let plan = Plan::of(spec, std::env::vars_os())?;
+        let plan = plan(ctx, spec).await?;
         let place = self
             .place(ctx, &plan)
             .await
@@ -280,6 +282,18 @@ impl Trouble {
     }
 }
 
+/// Decides what a spec asks for, beside everything else that goes on: it may name many paths, and disks may be slow.
+async fn plan(ctx: &Ctx, spec: &AcquireSpec) -> Result<Plan> {
+    let asked = spec.clone();
+    let decided = tokio::task::spawn_blocking(move || Plan::of(&asked, std::env::vars_os()));
+    match within(ctx, Verb::Acquire, &spec.id, decided).await? {
+        Ok(plan) => plan,
+        Err(error) => Err(Error::refused(Verb::Acquire, ErrorKind::Internal)
+            .on(&spec.id)
+            .detail(error)),
+    }
+}
+
 /// Who starts places here, and the user that is taken for one.
 fn starter() -> std::result::Result<(Starter, Option<Lone>), Refusal> {
     if !rustix::process::geteuid().is_root() {
@@ -342,8 +356,9 @@ impl Provider for Bubblewrap {
     }
 
     async fn probe(&self, ctx: &Ctx, spec: &AcquireSpec) -> Result<Probe> {
-        let plan = match Plan::of(spec, std::env::vars_os()) {
+        let plan = match plan(ctx, spec).await {
             Ok(plan) => plan,
+            Err(error) if !error.is_verdict() => return Err(error.with_verb(Verb::Probe)),
             Err(error) => {
                 return Ok(Probe::Fails {
                     reason: format!("{} {}", error.subject(), error.kind())

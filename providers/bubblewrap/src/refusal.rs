@@ -173,11 +173,17 @@ fn of_launch(failure: &Failure) -> Refusal {
         ),
         FailureKind::Limit => Refusal::new(
             format!("the sandbox could not be prepared, because a limit was reached: {what}"),
-            "see the limits of this user (`ulimit -a`) and of this machine (`sysctl user`), and whether memory is left",
+            "see the limits of this user (`ulimit -a`) and of this machine (`sysctl user fs.mount-max`), and whether memory is left",
         ),
         FailureKind::Kernel => Refusal::new(
             format!("this kernel cannot do what the sandbox needs: {what}"),
             "have Linux 5.13 or newer, and no filter of system calls that hides what it can do",
+        ),
+        FailureKind::Many => Refusal::new(
+            format!(
+                "so many mounts in the workspace or in one another need a user namespace of their own: {what}"
+            ),
+            "mount or hide the directories above them instead, or let this user make user namespaces",
         ),
         FailureKind::Execute => Refusal::new(
             format!("bubblewrap cannot be executed: {what}"),
@@ -263,6 +269,7 @@ mod tests {
         check("forbidden", "CAP_SYS_ADMIN");
         check("limit", "ulimit");
         check("kernel", "5.13");
+        check("many", "directories above");
         check("execute", "noexec");
         check("other", "doctor");
     }

@@ -5,41 +5,41 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use sandbox_core::{
-    AcquireSpec, Error, ErrorKind, Mount, MountAccess, Network, Result, SandboxPath, Verb,
-};
+use sandbox_core::{AcquireSpec, Error, ErrorKind, Network, Result, SandboxPath, Verb};
 
 use crate::environment;
-use crate::launch::Access;
-use crate::view::{HOME, NetworkView, Shown, TMP, WORKSPACE};
+use crate::launch::{Access, Kind};
+use crate::shown::Table;
+use crate::view::{NetworkView, Shown, WORKSPACE};
 
 /// Where nothing of this machine can be shown: the kernel's own files, and the engine's.
-const TAKEN: [&str; 4] = ["/proc", "/sys", "/dev", "/run/spp"];
+pub(crate) const TAKEN: [&str; 4] = ["/proc", "/sys", "/dev", "/run/spp"];
 
 /// A spec that can be tried.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) network: NetworkView,
-    /// The workspace first, then the mounts.
+    /// The workspace first, then the mounts, what lies within another after it.
     pub(crate) shown: Vec<Shown>,
+    /// What is not to be seen of that.
+    pub(crate) hidden: Vec<(PathBuf, Kind)>,
     /// What the engine is asked.
     pub(crate) inside: AcquireSpec,
 }
 
 impl Plan {
-    /// Decides what a spec asks for.
+    /// Decides what a spec asks for. Looks at every path that it names.
     ///
     /// - `own`: the variables of this process
     ///
     /// # Errors
     ///
     /// For the root `NotFound`, `NotADirectory`, `PermissionDenied`, `InvalidArgument`; `PolicyUnmet` with
-    /// everything that cannot be had.
+    /// what cannot be had.
     pub(crate) fn of(
         spec: &AcquireSpec,
         own: impl IntoIterator<Item = (OsString, OsString)>,
@@ -57,34 +57,41 @@ impl Plan {
                 NetworkView::None
             }
         };
-        let mut shown = vec![Shown {
+        let mut table = Table::new(Shown {
             source: root,
             at: WORKSPACE.into(),
             access: Access::ReadWrite,
-        }];
-        for mount in &spec.policy.mounts {
-            match show(mount, &shown) {
-                Ok(mount) => shown.push(mount),
-                Err(reason) => unmet.push(reason),
-            }
-        }
+        });
+        unmet.extend(table.add(&spec.policy));
         if !unmet.is_empty() {
             return Err(Error::refused(Verb::Acquire, ErrorKind::PolicyUnmet)
                 .on(&spec.id)
-                .detail(unmet.join("; ")));
+                .detail(few(&unmet)));
         }
         let mut inside = spec.clone();
         inside.root = Some(WORKSPACE.to_owned());
-        inside.policy.env = environment::policy(&spec.policy.env, own, &shown);
-        // What is shown is there under its own name, as far as the engine can see.
-        for mount in &mut inside.policy.mounts {
-            mount.host = path_of(&mount.sandbox).to_owned();
-        }
+        inside.policy.mounts = table.roots();
+        // What hides them is a matter of mounts, and nothing that an engine could add to.
+        inside.policy.hidden.clear();
+        inside.policy.env = environment::policy(&spec.policy.env, own, table.shown());
+        let (shown, hidden) = table.into_parts();
         Ok(Self {
             network,
             shown,
+            hidden,
             inside,
         })
+    }
+}
+
+/// The first of many reasons: who wrote a long list wants to know what is wrong with it, and not all of it.
+fn few(reasons: &[String]) -> String {
+    const FEW: usize = 8;
+    let told = reasons.get(..FEW.min(reasons.len())).unwrap_or_default();
+    let told = told.join("; ");
+    match reasons.len().saturating_sub(FEW) {
+        0 => told,
+        more => format!("{told}; and {more} more"),
     }
 }
 
@@ -110,93 +117,17 @@ fn root(named: &str) -> Result<PathBuf> {
 }
 
 /// Whether a real path of this machine is one that no sandbox is shown.
-fn is_taken(real: &Path) -> bool {
+pub(crate) fn is_taken(real: &Path) -> bool {
     real == Path::new("/") || TAKEN.iter().any(|taken| real.starts_with(taken))
 }
 
-/// Something that the policy shows.
-///
-/// - `before`: what is shown so far, the workspace first
-fn show(mount: &Mount, before: &[Shown]) -> Result<Shown, String> {
-    let at = path_of(&mount.sandbox);
-    let refused = |why: &str| {
-        Err(format!(
-            "{} cannot be shown as {}: {why}",
-            mount.host.display(),
-            mount.sandbox
-        ))
-    };
-    if !mount.host.is_absolute() || !at.is_absolute() {
-        return refused("both have to be absolute");
-    }
-    if at == Path::new("/") || TAKEN.iter().any(|taken| at.starts_with(taken)) {
-        return refused("the place has something of its own there");
-    }
-    if [TMP, HOME, WORKSPACE]
-        .iter()
-        .any(|own| Path::new(own).starts_with(at))
-    {
-        return refused("it would cover what every sandbox has; name a directory beneath it");
-    }
-    if before.iter().any(|shown| shown.at == at) {
-        return refused("something else is to be shown there too");
-    }
-    let real = match std::fs::canonicalize(&mount.host) {
-        Ok(real) => real,
-        Err(error) => return refused(&error.to_string()),
-    };
-    if is_taken(&real) {
-        return refused("the root of a machine and what its kernel has are never shown");
-    }
-    if std::fs::symlink_metadata(&real).is_ok_and(|found| found.file_type().is_socket()) {
-        return refused("it is a socket, and whoever listens on it could be asked for anything");
-    }
-    // Whoever reads the policy is to see what is shown, and a link may be another one tomorrow.
-    if real != mount.host {
-        return refused(&format!(
-            "it is really {}; name that if it is meant",
-            real.display()
-        ));
-    }
-    let beneath = before.first().and_then(|workspace| {
-        let rest = at.strip_prefix(WORKSPACE).ok()?;
-        Some((workspace, rest))
-    });
-    if let Some((workspace, rest)) = beneath
-        && !is_there(&workspace.source, rest)
-    {
-        return refused(
-            "there is nothing of that name in the workspace, or a link is on the way, and nothing is made there",
-        );
-    }
-    Ok(Shown {
-        source: real,
-        at: at.to_owned(),
-        access: match mount.access {
-            MountAccess::ReadOnly => Access::ReadOnly,
-            MountAccess::ReadWrite => Access::ReadWrite,
-        },
-    })
-}
-
-/// Whether something has a name in a directory, with no link on the way.
-fn is_there(directory: &Path, rest: &Path) -> bool {
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let Ok(directory) = rustix::fs::open(directory, flags | OFlags::DIRECTORY, Mode::empty())
-    else {
-        return false;
-    };
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-    rustix::fs::openat2(&directory, rest, flags, Mode::empty(), resolve).is_ok()
-}
-
-fn path_of(path: &SandboxPath) -> &Path {
+pub(crate) fn path_of(path: &SandboxPath) -> &Path {
     Path::new(std::ffi::OsStr::from_bytes(path.as_bytes()))
 }
 
 #[cfg(test)]
 mod tests {
-    use sandbox_core::{Effect, SandboxId};
+    use sandbox_core::{Effect, Mount, MountAccess, SandboxId};
 
     use super::*;
 

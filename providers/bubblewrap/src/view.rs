@@ -10,7 +10,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use crate::launch::{Access, Item};
+use crate::launch::{Access, Item, Kind};
 
 /// Where the workspace is seen.
 pub(crate) const WORKSPACE: &str = "/workspace";
@@ -100,6 +100,8 @@ pub(crate) struct View {
     pub(crate) engine: PathBuf,
     /// The workspace and the mounts of the policy.
     pub(crate) shown: Vec<Shown>,
+    /// What is not to be seen of that.
+    pub(crate) hidden: Vec<(PathBuf, Kind)>,
 }
 
 /// The network that a sandbox has.
@@ -159,6 +161,12 @@ impl View {
         for shown in shown {
             items.show(shown.access, &shown.source, shown.at.as_os_str());
         }
+        items
+            .0
+            .extend(self.hidden.iter().map(|(at, kind)| Item::Hide {
+                at: at.clone().into_os_string(),
+                kind: *kind,
+            }));
         items.show(Access::ReadOnly, &self.engine, OsStr::new(ENGINE));
         items.say(["--ro-bind", "/proc/sys", "/proc/sys"]);
         items.say(["--remount-ro", "/dev", "--remount-ro", "/"]);
@@ -281,6 +289,7 @@ mod tests {
             shown: ["/workspace/a/b", "/workspace", "/workspace/a"]
                 .map(shown)
                 .into(),
+            hidden: vec![("/workspace/a/key".into(), Kind::File)],
         }
     }
 
@@ -293,6 +302,10 @@ mod tests {
                 Item::Bind { source, at, .. } => {
                     words.push("bind".into());
                     words.push(source.display().to_string());
+                    words.push(at.to_string_lossy().into_owned());
+                }
+                Item::Hide { at, .. } => {
+                    words.push("hide".into());
                     words.push(at.to_string_lossy().into_owned());
                 }
                 Item::Data { at, .. } => {
@@ -315,7 +328,8 @@ mod tests {
         assert!(place("/workspace").is_some());
         assert!(place("/srv/workspace") < place("/srv/workspace/a"));
         assert!(place("/srv/workspace/a") < place("/srv/workspace/a/b"));
-        assert!(place("/srv/workspace/a/b") < place("--remount-ro"));
+        assert!(place("/srv/workspace/a/b") < place("hide"));
+        assert!(place("hide") < place("--remount-ro"));
         assert!(place("--tmpfs") < place("/srv/workspace"));
         assert!(has(&words, &["--", ENGINE, "--guard"]));
     }

@@ -15,8 +15,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use sandbox_core::{Capabilities, Ctx, Error, ErrorKind, Provider, Verb};
-use tokio::io::{AsyncRead, ReadBuf};
-use tokio::process::{Child, Command};
+use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
+use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -43,6 +43,8 @@ pub struct PlaceOptions {
     pub capabilities: Capabilities,
     /// How long it may take to answer.
     pub start_timeout: Duration,
+    /// What is written to it ahead of the protocol, for whatever becomes the engine; most often nothing.
+    pub ahead: Vec<u8>,
 }
 
 /// Why no engine answers. Nothing of it is left.
@@ -92,7 +94,7 @@ impl Placed {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let mut child = spawner.spawn(command).await.map_err(StartFault::Spawn)?;
-        let (Some(input), Some(output), Some(errors)) =
+        let (Some(mut input), Some(output), Some(errors)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
             return Err(StartFault::Spawn(io::Error::other("it has no pipes")));
@@ -109,10 +111,12 @@ impl Placed {
         let refused = |kind| Error::refused(Verb::Acquire, kind);
         let opened = tokio::select! {
             biased;
-            opened = Connection::open(output, input, connect) => opened.and_then(|connection| {
+            opened = async {
+                tell_ahead(&mut input, &options).await?;
+                let connection = Connection::open(output, input, connect).await?;
                 check(&connection, &options)?;
                 Ok(connection)
-            }),
+            } => opened,
             status = child.wait() => {
                 let _ = timeout(LAST_WORDS, drained).await;
                 return Err(match status {
@@ -170,6 +174,21 @@ impl Placed {
 impl Drop for Placed {
     fn drop(&mut self) {
         self.connection.lose("the place was given up");
+    }
+}
+
+/// Writes what comes ahead of the protocol.
+async fn tell_ahead(input: &mut ChildStdin, options: &PlaceOptions) -> Result<(), Error> {
+    let refused =
+        |detail: &str| Error::refused(Verb::Acquire, ErrorKind::ProviderUnavailable).detail(detail);
+    match timeout(options.start_timeout, input.write_all(&options.ahead)).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => {
+            // Who does not read has most likely ended, and how it ended says more.
+            tokio::time::sleep(LAST_WORDS).await;
+            Err(refused("what was started does not read its input").caused_by(error))
+        }
+        Err(_) => Err(refused("what was started does not read its input in time")),
     }
 }
 

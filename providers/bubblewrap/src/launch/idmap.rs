@@ -31,8 +31,7 @@ impl Maps {
         }
     }
 
-    /// Lets what `owner` has in a tree of mounts be the user's. Set-user-id bits and devices mean nothing in it
-    /// from then on.
+    /// Lets what `owner` has in a tree of mounts be the user's.
     pub(super) fn apply(&mut self, tree: BorrowedFd<'_>, owner: Owner) -> rustix::io::Result<()> {
         let index = match self.made.iter().position(|(known, _)| *known == owner) {
             Some(index) => index,
@@ -42,19 +41,40 @@ impl Maps {
             }
         };
         match self.made.get(index) {
-            Some((_, namespace)) => set(tree, namespace.as_fd()),
+            Some((_, namespace)) => set(tree, libc::MOUNT_ATTR_IDMAP, Some(namespace.as_fd())),
             None => Err(Errno::INVAL),
         }
     }
 }
 
+/// What holds of a tree of mounts. Set-user-id bits and devices mean nothing in any.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Attributes(u64);
+
+impl Attributes {
+    /// It can be written.
+    pub(super) const WRITABLE: Self = Self(libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV);
+    /// It cannot.
+    pub(super) const READ_ONLY: Self = Self(Self::WRITABLE.0 | libc::MOUNT_ATTR_RDONLY);
+
+    /// Lets it hold of a tree.
+    pub(super) fn set(self, tree: BorrowedFd<'_>) -> rustix::io::Result<()> {
+        set(tree, self.0, None)
+    }
+}
+
 #[expect(unsafe_code, reason = "rustix has no mount_setattr")]
-fn set(tree: BorrowedFd<'_>, namespace: BorrowedFd<'_>) -> rustix::io::Result<()> {
+fn set(
+    tree: BorrowedFd<'_>,
+    attributes: u64,
+    namespace: Option<BorrowedFd<'_>>,
+) -> rustix::io::Result<()> {
+    let namespace = namespace.map_or(0, |namespace| namespace.as_raw_fd());
     let attributes = libc::mount_attr {
-        attr_set: libc::MOUNT_ATTR_IDMAP | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV,
+        attr_set: attributes,
         attr_clr: 0,
         propagation: 0,
-        userns_fd: u64::try_from(namespace.as_raw_fd()).map_err(|_| Errno::BADF)?,
+        userns_fd: u64::try_from(namespace).map_err(|_| Errno::BADF)?,
     };
     // SAFETY: the path is a constant, and the size is that of the structure, which outlives the call.
     let done = unsafe {

@@ -1,8 +1,10 @@
-//! What a launch does, as arguments: the provider encodes it, the process it starts decodes it.
+//! What a launch does, as bytes: the provider encodes it, the process it starts decodes it.
 //!
-//! Arguments are the one form in which any path travels as it is.
+//! It travels ahead of the engine's own lines, and not as arguments: of those there can be too few for a long policy, and
+//! everybody can read them. Words end in NUL, which no path contains.
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 /// Everything that a launch needs to know.
@@ -45,6 +47,18 @@ pub(crate) enum Item {
     },
     /// To show a small file with this content.
     Data { text: String, at: OsString },
+    /// To show nothing where something shown before has something.
+    Hide { at: OsString, kind: Kind },
+}
+
+impl Item {
+    /// Where something of this machine is shown or hidden.
+    pub(super) fn at(&self) -> Option<&OsStr> {
+        match self {
+            Self::Bind { at, .. } | Self::Hide { at, .. } => Some(at),
+            Self::Argument(_) | Self::Data { .. } => None,
+        }
+    }
 }
 
 /// Whether what is shown can be changed.
@@ -54,9 +68,18 @@ pub(crate) enum Access {
     ReadWrite,
 }
 
+/// What something is to whoever mounts on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Directory,
+    /// Anything else.
+    File,
+}
+
 /// Stands for the number of a user where nobody becomes another one.
 const NOBODY: &str = "-";
 const ACCESSES: [(Access, &str); 2] = [(Access::ReadOnly, "ro"), (Access::ReadWrite, "rw")];
+const KINDS: [(Kind, &str); 2] = [(Kind::Directory, "directory"), (Kind::File, "file")];
 const DESCRIPTORS: [(bool, &str); 2] = [(true, "fd"), (false, "path")];
 
 fn word<T: Copy + PartialEq>(table: &[(T, &'static str)], value: T) -> OsString {
@@ -70,9 +93,9 @@ fn value<T: Copy>(table: &[(T, &str)], word: &OsStr) -> Option<T> {
 }
 
 impl Order {
-    /// As arguments.
-    pub(crate) fn encode(&self) -> Vec<OsString> {
-        let mut arguments = vec![
+    /// As bytes.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut words: Vec<OsString> = vec![
             match self.starter {
                 Starter::Root { becomes } => becomes.to_string().into(),
                 Starter::User => NOBODY.into(),
@@ -83,24 +106,33 @@ impl Order {
         ];
         for item in &self.items {
             match item {
-                Item::Argument(argument) => arguments.extend(["a".into(), argument.clone()]),
-                Item::Bind { access, source, at } => arguments.extend([
+                Item::Argument(argument) => words.extend(["a".into(), argument.clone()]),
+                Item::Bind { access, source, at } => words.extend([
                     "b".into(),
                     word(&ACCESSES, *access),
                     source.clone().into_os_string(),
                     at.clone(),
                 ]),
                 Item::Data { text, at } => {
-                    arguments.extend(["d".into(), text.into(), at.clone()]);
+                    words.extend(["d".into(), text.into(), at.clone()]);
+                }
+                Item::Hide { at, kind } => {
+                    words.extend(["h".into(), word(&KINDS, *kind), at.clone()]);
                 }
             }
         }
-        arguments
+        let mut bytes = Vec::new();
+        for word in &words {
+            bytes.extend_from_slice(word.as_bytes());
+            bytes.push(0);
+        }
+        bytes
     }
 
-    /// From arguments; `None` if they are none of ours.
-    pub(crate) fn decode(arguments: Vec<OsString>) -> Option<Self> {
-        let mut rest = arguments.into_iter();
+    /// From bytes; `None` if they are none of ours.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let words = bytes.strip_suffix(b"\0")?.split(|byte| *byte == 0);
+        let mut rest = words.map(|word| OsString::from_vec(word.to_vec()));
         let mut order = Self {
             starter: match rest.next()?.to_str()? {
                 NOBODY => Starter::User,
@@ -123,6 +155,10 @@ impl Order {
                 },
                 "d" => Item::Data {
                     text: rest.next()?.into_string().ok()?,
+                    at: rest.next()?,
+                },
+                "h" => Item::Hide {
+                    kind: value(&KINDS, &rest.next()?)?,
                     at: rest.next()?,
                 },
                 _ => return None,
@@ -156,20 +192,26 @@ mod tests {
                 },
                 Item::Data {
                     text: "a\nb\n".into(),
+                    at: name.clone(),
+                },
+                Item::Hide {
                     at: name,
+                    kind: Kind::Directory,
                 },
             ],
         };
-        assert_eq!(Order::decode(order.encode()), Some(order));
+        assert_eq!(Order::decode(&order.encode()), Some(order));
     }
 
     #[test]
-    fn arguments_that_are_none_of_ours_are_no_order() {
-        for arguments in [&[][..], &["-"], &["nobody", "1", "fd", "/x"]] {
-            let arguments = arguments.iter().map(OsString::from).collect();
-            assert_eq!(Order::decode(arguments), None);
+    fn bytes_that_are_none_of_ours_are_no_order() {
+        let known = b"-\x001\0fd\0/x\0b\0rw\0/srv\0/at\0";
+        assert!(Order::decode(known).is_some());
+        for end in 0..known.len() {
+            // What ends with its last but one word is a shorter order.
+            let is_whole = known[..end].ends_with(b"/x\0");
+            assert_eq!(Order::decode(&known[..end]).is_some(), is_whole, "{end}");
         }
-        let cut = ["-", "1", "fd", "/x", "b", "rw"].map(OsString::from);
-        assert_eq!(Order::decode(cut.into()), None);
+        assert_eq!(Order::decode(b"nobody\x001\0fd\0/x\0"), None);
     }
 }

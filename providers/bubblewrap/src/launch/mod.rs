@@ -1,4 +1,4 @@
-//! The process between the provider and bwrap: this executable once more, with a list of what to do.
+//! The process between the provider and bwrap: this executable once more, which is told what to do on its input.
 //!
 //! It is alone in its process, so it may do what a process with threads may not: have mounts and a user of its own.
 //! Started by root it makes the mounts in a mount namespace that nobody else sees, and goes over to a user that
@@ -9,13 +9,14 @@
 //!
 //! Not here: which arguments bwrap gets (`view`).
 
+mod arrange;
 mod idmap;
 mod item;
-mod rooted;
 mod user;
+mod within;
 
 use std::ffi::{CString, OsString};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::process::ExitCode;
@@ -24,10 +25,19 @@ use rustix::fs::{MemfdFlags, Mode, OFlags, ResolveFlags};
 use rustix::io::{Errno, FdFlags};
 use rustix::process::{Pid, Signal};
 
-pub(crate) use item::{Access, Item, Order, Starter};
+use arrange::As;
+pub(crate) use item::{Access, Item, Kind, Order, Starter};
+use within::Within;
 
-/// The first argument that means this.
+/// The argument that means this.
 pub(crate) const ARGUMENT: &str = "--launch";
+/// The longest order that is read, in bytes.
+const LONGEST_ORDER: u64 = 256 << 20;
+/// Most things within others that bwrap is told of one by one, where that is not needed.
+const TOLD_APART: usize = 64;
+
+/// What bwrap is told of one thing.
+type Told = Vec<OsString>;
 
 /// How the line begins that tells a failure.
 const FAILURE: &str = "spp-launch: ";
@@ -59,13 +69,15 @@ pub(crate) enum FailureKind {
     Limit,
     /// The kernel does not know how.
     Kernel,
+    /// There is so much within other things that it takes a user namespace to arrange it, which cannot be had.
+    Many,
     /// bwrap could not be executed.
     Execute,
     /// Anything else.
     Other,
 }
 
-const KINDS: [(FailureKind, &str); 9] = [
+const KINDS: [(FailureKind, &str); 10] = [
     (FailureKind::Source, "source"),
     (FailureKind::Link, "link"),
     (FailureKind::User, "user"),
@@ -73,6 +85,7 @@ const KINDS: [(FailureKind, &str); 9] = [
     (FailureKind::Forbidden, "forbidden"),
     (FailureKind::Limit, "limit"),
     (FailureKind::Kernel, "kernel"),
+    (FailureKind::Many, "many"),
     (FailureKind::Execute, "execute"),
     (FailureKind::Other, "other"),
 ];
@@ -127,17 +140,53 @@ impl Failure {
     }
 }
 
-/// Does what the arguments say and becomes bwrap.
-pub(crate) fn run(arguments: Vec<OsString>) -> ExitCode {
-    let failure = match Order::decode(arguments) {
-        Some(order) => match launch(&order) {
+/// The order as a launcher reads it, ahead of what is meant for the engine.
+pub(crate) fn ahead(order: &Order) -> Vec<u8> {
+    let order = order.encode();
+    let length = u64::try_from(order.len()).unwrap_or(u64::MAX);
+    [&length.to_be_bytes()[..], &order].concat()
+}
+
+/// Does what it is told and becomes bwrap.
+pub(crate) fn run() -> ExitCode {
+    let failure = match told().map(|bytes| Order::decode(&bytes)) {
+        Ok(Some(order)) => match launch(&order) {
             Ok(never) => match never {},
             Err(failure) => failure,
         },
-        None => Failure::new(FailureKind::Other, "the arguments make no sense"),
+        Ok(None) | Err(Errno::PIPE) => Failure::new(
+            FailureKind::Other,
+            "what is on its input makes no sense: only the provider starts this",
+        ),
+        Err(error) => Failure::doing("reading what to do", error),
     };
     eprintln!("{}", failure.line());
     ExitCode::from(EXIT_FAILED)
+}
+
+/// Reads what to do, and not a byte of what comes after it.
+fn told() -> rustix::io::Result<Vec<u8>> {
+    let mut length = [0; 8];
+    read_exactly(&mut length)?;
+    let length = u64::from_be_bytes(length);
+    if length > LONGEST_ORDER {
+        return Err(Errno::TOOBIG);
+    }
+    let mut bytes = vec![0; usize::try_from(length).map_err(|_| Errno::TOOBIG)?];
+    read_exactly(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn read_exactly(mut buffer: &mut [u8]) -> rustix::io::Result<()> {
+    while !buffer.is_empty() {
+        match rustix::io::read(rustix::stdio::stdin(), &mut *buffer) {
+            Ok(0) => return Err(Errno::PIPE),
+            Ok(count) => buffer = buffer.get_mut(count..).unwrap_or_default(),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 fn launch(order: &Order) -> Result<std::convert::Infallible, Failure> {
@@ -150,15 +199,45 @@ fn launch(order: &Order) -> Result<std::convert::Infallible, Failure> {
     // Descriptors that bwrap needs, until it has been executed.
     let mut kept = Vec::new();
     let mut arguments = vec![order.bwrap.clone()];
-    let binds = match order.starter {
-        Starter::Root { becomes } => rooted::prepare(order, becomes)?,
-        Starter::User => by_descriptor(order, &mut kept)?,
+    let seen: Vec<_> = order
+        .items
+        .iter()
+        .filter(|item| item.at().is_some())
+        .collect();
+    let holders = arrange::holders(&seen);
+    let inner = seen.iter().zip(&holders);
+    let inner: Vec<_> = inner
+        .filter_map(|(item, holder)| holder.map(|_| *item))
+        .collect();
+    let arranged = match order.starter {
+        Starter::Root { becomes } => Some(As::Root { user: becomes }),
+        Starter::User if inner.len() > TOLD_APART => Some(As::User),
+        Starter::User => None,
     };
-    let mut binds = binds.into_iter();
+    let told = match arranged {
+        Some(by) => {
+            let arranged = arrange::arrange(&seen, &holders, by)?;
+            // A user namespace is another life: the wish has to be said again.
+            die_with(order.parent).map_err(other("asking to die with the provider"))?;
+            if !inner.is_empty() {
+                let within = Within {
+                    items: inner,
+                    machine: arranged.machine,
+                    maps: arranged.maps,
+                };
+                arguments.extend(within.begin(&mut kept)?);
+            }
+            arranged.told
+        }
+        None => apart(&seen, order.by_descriptor, &mut kept)?,
+    };
+    let mut told = told.into_iter();
     for item in &order.items {
         match item {
             Item::Argument(argument) => arguments.push(argument.clone()),
-            Item::Bind { .. } => arguments.extend(binds.next().into_iter().flatten()),
+            Item::Bind { .. } | Item::Hide { .. } => {
+                arguments.extend(told.next().into_iter().flatten());
+            }
             Item::Data { text, at } => {
                 let file = data(text).map_err(other("keeping a small file"))?;
                 let number = pass_on(&file).map_err(other("keeping a small file"))?;
@@ -213,19 +292,20 @@ fn die_with(parent: u32) -> rustix::io::Result<()> {
     Ok(())
 }
 
-/// Names what is to be shown, by descriptors where bwrap can bind those, so that a name that changes hands meanwhile
-/// changes nothing. Where it cannot, what has the name is looked at all the same, and no descriptor is passed on.
-fn by_descriptor(order: &Order, kept: &mut Vec<OwnedFd>) -> Result<Vec<Vec<OsString>>, Failure> {
-    let bind = |item: &Item| {
-        let Item::Bind { access, source, at } = item else {
-            return None;
-        };
-        Some(open(source).and_then(|file| {
-            let (option, what) = match (order.by_descriptor, access) {
+/// Tells bwrap of each thing by itself, by descriptors where it can bind those, so that a name that changes hands
+/// meanwhile changes nothing. Where it cannot, what has the name is looked at all the same, and no descriptor is
+/// passed on.
+fn apart(
+    items: &[&Item],
+    by_descriptor: bool,
+    kept: &mut Vec<OwnedFd>,
+) -> Result<Vec<Told>, Failure> {
+    let tell = |item: &&Item| match item {
+        Item::Bind { access, source, at } => {
+            let file = open(source)?;
+            let (option, what) = match (by_descriptor, access) {
                 (true, access) => {
-                    let number = pass_on(&file)
-                        .map_err(|error| Failure::doing("passing a descriptor on", error))?;
-                    kept.push(file);
+                    let number = passed_on(file, kept)?;
                     let option = match access {
                         Access::ReadOnly => "--ro-bind-fd",
                         Access::ReadWrite => "--bind-fd",
@@ -235,30 +315,51 @@ fn by_descriptor(order: &Order, kept: &mut Vec<OwnedFd>) -> Result<Vec<Vec<OsStr
                 (false, Access::ReadOnly) => ("--ro-bind", source.clone().into_os_string()),
                 (false, Access::ReadWrite) => ("--bind", source.clone().into_os_string()),
             };
-            Ok([option.into(), what, at.clone()].into())
-        }))
+            Ok(vec![option.into(), what, at.clone()])
+        }
+        Item::Hide { at, kind } => {
+            if *kind == Kind::Directory {
+                let empty = ["--perms", "0000", "--tmpfs"].map(OsString::from);
+                let told = empty.into_iter().chain([at.clone()]);
+                return Ok(told.chain(["--remount-ro".into(), at.clone()]).collect());
+            }
+            let nothing = data("")
+                .map_err(|error| Failure::doing("making something to hide others with", error))?;
+            let number = passed_on(nothing, kept)?;
+            let empty = ["--perms", "0000", "--ro-bind-data", &number].map(OsString::from);
+            Ok(empty.into_iter().chain([at.clone()]).collect())
+        }
+        Item::Argument(_) | Item::Data { .. } => Ok(Told::new()),
     };
-    order.items.iter().filter_map(bind).collect()
+    items.iter().map(tell).collect()
+}
+
+/// Lets bwrap inherit a descriptor, and tells its number.
+fn passed_on(file: OwnedFd, kept: &mut Vec<OwnedFd>) -> Result<String, Failure> {
+    let number =
+        pass_on(&file).map_err(|error| Failure::doing("passing a descriptor on", error))?;
+    kept.push(file);
+    Ok(number)
 }
 
 /// Opens something that is to be shown, by its real path: what lies where something inside of a sandbox can write may
 /// have become a link to anything since it was decided on.
 fn open(source: &Path) -> Result<OwnedFd, Failure> {
+    open_at(rustix::fs::CWD, source).map_err(|error| not_opened(source, error))
+}
+
+/// The same, from a directory, without leaving it where the path is relative.
+fn open_at(from: BorrowedFd<'_>, path: &Path) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
-    rustix::fs::openat2(
-        rustix::fs::CWD,
-        source,
-        flags,
-        Mode::empty(),
-        ResolveFlags::NO_SYMLINKS,
-    )
-    .map_err(|error| {
-        let kind = match error {
-            Errno::LOOP => FailureKind::Link,
-            _ => FailureKind::Source,
-        };
-        Failure::of(kind, source.display(), error)
-    })
+    rustix::fs::openat2(from, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
+}
+
+fn not_opened(path: &Path, error: Errno) -> Failure {
+    let kind = match error {
+        Errno::LOOP => FailureKind::Link,
+        _ => FailureKind::Source,
+    };
+    Failure::of(kind, path.display(), error)
 }
 
 /// A small file in memory.
@@ -326,22 +427,16 @@ mod tests {
         assert_eq!(read.kind, FailureKind::Source);
     }
 
-    /// What a launch of these binds tells bwrap, and the descriptors that it would inherit.
+    /// What bwrap is told of something that is to be shown, and the descriptors that it would inherit.
     fn bound(by_descriptor: bool, source: &Path) -> Result<(Vec<OsString>, usize), Failure> {
-        let order = Order {
-            starter: Starter::User,
-            parent: 1,
-            by_descriptor,
-            bwrap: "/usr/bin/bwrap".into(),
-            items: vec![Item::Bind {
-                access: Access::ReadWrite,
-                source: source.into(),
-                at: "/workspace".into(),
-            }],
+        let item = Item::Bind {
+            access: Access::ReadWrite,
+            source: source.into(),
+            at: "/workspace".into(),
         };
         let mut kept = Vec::new();
-        let binds = super::by_descriptor(&order, &mut kept)?;
-        Ok((binds.concat(), kept.len()))
+        let told = apart(&[&item], by_descriptor, &mut kept)?;
+        Ok((told.concat(), kept.len()))
     }
 
     #[test]

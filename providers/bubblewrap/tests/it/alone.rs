@@ -2,6 +2,8 @@
 
 use std::process::Output;
 
+use std::io::{Seek as _, Write as _};
+
 use serde_json::Value;
 
 use super::support::{PROVIDER, command};
@@ -51,10 +53,19 @@ fn the_manifest_is_printed_without_bubblewrap_or_an_engine() {
 
 #[test]
 fn a_launch_by_hand_comes_to_nothing_and_says_so() {
-    for arguments in [&["--launch"][..], &["--launch", "-", "1", "fd"]] {
-        let output = run(arguments);
+    let by_hand: [&[u8]; 4] = [b"", b"short", &[0xff; 64], b"\0\0\0\0\0\0\0\x05nono\0"];
+    for input in by_hand {
+        let mut file = tempfile::tempfile().expect("a scratch file");
+        file.write_all(input).expect("it is written");
+        file.rewind().expect("it is a file");
+        let output = command(PROVIDER)
+            .arg("--launch")
+            .stdin(file)
+            .output()
+            .expect("it starts");
         assert_eq!(output.status.code(), Some(71));
         let text = String::from_utf8(output.stderr).expect("text");
-        assert!(text.contains("make no sense"), "{text}");
+        let sense = ["makes no sense", "Argument list too long"];
+        assert!(sense.iter().any(|says| text.contains(says)), "{text}");
     }
 }

@@ -79,6 +79,11 @@ fn an_engine_that_is_missing_or_is_none_is_named() {
 
 /// A machine on which `bwrap` is this script: found in PATH, where none is in its usual place.
 fn with_bwrap(scratch: &Scratch, script: &str) -> Option<String> {
+    with_bwrap_and(scratch, script, &json!({}))
+}
+
+/// The same, under a policy.
+pub(crate) fn with_bwrap_and(scratch: &Scratch, script: &str, policy: &Value) -> Option<String> {
     let directory = scratch.beside("path");
     let file = directory.join("bwrap");
     std::fs::write(&file, format!("#!/bin/sh\n{script}\n")).expect("a file");
@@ -93,7 +98,7 @@ fn with_bwrap(scratch: &Scratch, script: &str) -> Option<String> {
     ]);
     start.arg(scratch.provider()).arg(&file);
     let mut served = Served::start(&mut start);
-    let answer = served.ask("acquire", &json!({"spec": scratch.spec(&json!({}))}));
+    let answer = served.ask("acquire", &json!({"spec": scratch.spec(policy)}));
     Some(answer["error"]["data"]["detail"].as_str()?.to_owned())
 }
 

@@ -192,7 +192,8 @@ impl Served {
         };
         served.call(
             "initialize",
-            &json!({"protocol": {"majors": [1]}, "host": {"name": "test", "version": "1"}}),
+            &json!({"protocol": {"majors": [1]}, "host": {"name": "test", "version": "1"},
+                "limits": {"max_line_bytes": 8 << 20}}),
         );
         served
     }
