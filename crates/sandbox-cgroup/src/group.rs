@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::hierarchy::{Controller, Hierarchies, Hierarchy, Version};
+use crate::passed::{self, Door, Passed};
 use crate::stale;
 
 /// Length of the periods in which time on processors is given out, in microseconds.
@@ -40,18 +41,26 @@ pub struct Fired {
     pub processes: u64,
 }
 
-/// A group of processes with limits. Dropping it removes it, if nothing is in it any more.
+/// A group of processes with limits. Dropping it removes it, if nothing is in it any more; one that was passed on is
+/// removed by whoever made it.
 #[derive(Debug)]
 pub struct Group {
     parts: BTreeMap<Controller, Part>,
 }
 
+/// Device and number of the file that is the entrance.
+type Identity = (u64, u64);
+
 /// The group in one hierarchy, or the same directory of another controller again.
 #[derive(Debug)]
 struct Part {
     version: Version,
-    directory: PathBuf,
+    /// Where it is, if it was made here.
+    directory: Option<PathBuf>,
     entrance: File,
+    events: Option<File>,
+    /// What tells one directory from another.
+    identity: Identity,
 }
 
 impl Group {
@@ -86,24 +95,61 @@ impl Group {
         self.directories().map(|part| part.entrance.as_fd())
     }
 
+    /// A group that was made by whoever started this process.
+    ///
+    /// # Errors
+    ///
+    /// A descriptor is not what it is said to be. Those that were looked at are closed.
+    ///
+    /// # Safety
+    ///
+    /// Nobody in this process may own the descriptors, and each may be among these once.
+    #[expect(
+        unsafe_code,
+        reason = "descriptors come from whoever started this process"
+    )]
+    pub unsafe fn given(passed: &[Passed]) -> io::Result<Self> {
+        let part = |passed: &Passed| {
+            // SAFETY: the caller promises it.
+            let (entrance, events) = unsafe { passed.take() }?;
+            let part = Part {
+                version: passed.version,
+                directory: None,
+                identity: identity(&entrance)?,
+                entrance,
+                events,
+            };
+            Ok((passed.controller, part))
+        };
+        let parts = passed.iter().map(part).collect::<io::Result<_>>()?;
+        Ok(Group { parts })
+    }
+
+    /// Where the limits are, for a process that is given them.
+    pub fn doors(&self) -> impl Iterator<Item = Door> + '_ {
+        self.parts.iter().filter_map(|(controller, part)| {
+            Some(Door {
+                controller: *controller,
+                version: part.version,
+                directory: part.directory.clone()?,
+            })
+        })
+    }
+
     /// How often a limit was hit so far.
     #[must_use]
     pub fn fired(&self) -> Fired {
-        let count = |controller, (one, two): (&str, &str), word| {
-            let part = self.parts.get(&controller)?;
-            let file = match part.version {
-                Version::One => one,
-                Version::Two => two,
-            };
-            let text = std::fs::read_to_string(part.directory.join(file)).ok()?;
+        let count = |controller, word| {
+            let mut text = [0; 1024];
+            let events = self.parts.get(&controller)?.events.as_ref()?;
+            let length = events.read_at(&mut text, 0).ok()?;
+            let text = std::str::from_utf8(text.get(..length)?).ok()?;
             let mut lines = text.lines().filter_map(|line| line.split_once(' '));
             lines.find(|(name, _)| *name == word)?.1.trim().parse().ok()
         };
-        let memory = ("memory.oom_control", "memory.events");
-        let processes = ("pids.events", "pids.events");
         Fired {
-            memory: count(Controller::Memory, memory, "oom_kill").unwrap_or(0),
-            processes: count(Controller::Processes, processes, "max").unwrap_or(0),
+            memory: count(Controller::Memory, "oom_kill").unwrap_or(0),
+            processes: count(Controller::Processes, "max").unwrap_or(0),
         }
     }
 
@@ -113,10 +159,13 @@ impl Group {
     ///
     /// Something is still in it.
     pub fn remove(&self) -> io::Result<()> {
-        for part in self.directories() {
+        for directory in self
+            .directories()
+            .filter_map(|part| part.directory.as_ref())
+        {
             let mut tries = 0..TRIES;
             loop {
-                match std::fs::remove_dir(&part.directory) {
+                match std::fs::remove_dir(directory) {
                     Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
                         tries.next().ok_or(error)?;
                         std::thread::sleep(PAUSE);
@@ -131,10 +180,10 @@ impl Group {
 
     /// The parts that have a directory of their own.
     fn directories(&self) -> impl Iterator<Item = &Part> {
-        let mut seen: Vec<&Path> = Vec::new();
+        let mut seen = Vec::new();
         self.parts.values().filter(move |part| {
-            let first = !seen.contains(&part.directory.as_path());
-            seen.push(&part.directory);
+            let first = !seen.contains(&part.identity);
+            seen.push(part.identity);
             first
         })
     }
@@ -142,8 +191,11 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        for part in self.directories() {
-            let _ = std::fs::remove_dir(&part.directory);
+        for directory in self
+            .directories()
+            .filter_map(|part| part.directory.as_ref())
+        {
+            let _ = std::fs::remove_dir(directory);
         }
     }
 }
@@ -164,15 +216,21 @@ impl Part {
             Err(_) => return None,
         };
         let limited = set(&directory, version, controller, limit);
-        let entrance = OpenOptions::new()
-            .write(true)
-            .custom_flags(libc::O_CLOEXEC)
-            .open(directory.join("cgroup.procs"));
+        let open = |options: &mut OpenOptions, file: &str| {
+            let options = options.custom_flags(libc::O_CLOEXEC);
+            options.open(directory.join(file))
+        };
+        let entrance = open(OpenOptions::new().write(true), "cgroup.procs")
+            .and_then(|entrance| Ok((identity(&entrance)?, entrance)));
+        let events = passed::events(controller, version)
+            .and_then(|file| open(OpenOptions::new().read(true), file).ok());
         match (limited, entrance) {
-            (Ok(()), Ok(entrance)) => Some(Part {
+            (Ok(()), Ok((identity, entrance))) => Some(Part {
                 version,
-                directory,
+                directory: Some(directory),
                 entrance,
+                events,
+                identity,
             }),
             _ => {
                 if made {
@@ -182,6 +240,11 @@ impl Part {
             }
         }
     }
+}
+
+fn identity(entrance: &File) -> io::Result<Identity> {
+    let metadata = entrance.metadata()?;
+    Ok((metadata.dev(), metadata.ino()))
 }
 
 /// Limits one thing of a group.

@@ -21,12 +21,19 @@ impl Controller {
     pub const ALL: [Self; 3] = [Self::Memory, Self::Processes, Self::Cpu];
 
     /// The kernel's name for it.
-    pub(crate) fn name(self) -> &'static str {
+    #[must_use]
+    pub fn name(self) -> &'static str {
         match self {
             Self::Memory => "memory",
             Self::Processes => "pids",
             Self::Cpu => "cpu",
         }
+    }
+
+    /// The one of that name.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.name() == name)
     }
 }
 
@@ -37,6 +44,25 @@ pub enum Version {
     One,
     /// One hierarchy for all of them.
     Two,
+}
+
+impl Version {
+    /// Its number.
+    #[must_use]
+    pub fn number(self) -> &'static str {
+        match self {
+            Self::One => "1",
+            Self::Two => "2",
+        }
+    }
+
+    /// The one of that number.
+    #[must_use]
+    pub fn of_number(number: &str) -> Option<Self> {
+        [Self::One, Self::Two]
+            .into_iter()
+            .find(|known| known.number() == number)
+    }
 }
 
 /// A hierarchy that has a controller.

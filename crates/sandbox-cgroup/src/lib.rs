@@ -7,7 +7,7 @@
 //! limits it too.
 //!
 //! Processes enter by themselves ([`enter`]), between fork and execution, by handles that were opened
-//! before. What a group could not be given is not an error here: it is missing in [`Group::enforced`].
+//! before. One that cannot see groups is given the handles by whoever starts it ([`Passed`]). What a group could not be given is not an error here: it is missing in [`Group::enforced`].
 //!
 //! **Invariants.**
 //! - A group is empty when it is removed, and what a process that was killed left behind is removed by the
@@ -19,8 +19,10 @@
 
 mod group;
 mod hierarchy;
+mod passed;
 mod stale;
 
 pub use group::{Fired, Group, Wanted, enter};
 pub use hierarchy::{Controller, Hierarchies, Hierarchy, Version};
+pub use passed::{Door, Handles, Passed};
 pub use stale::sweep;

@@ -30,3 +30,5 @@ pub mod transfer;
 pub use engine::Engine;
 pub use harden::harden;
 pub use provider::{EngineProvider, GuardUse, Place, ProviderOptions};
+// What an executable around the engine is given by whoever started it, and gives to the provider.
+pub use sandbox_cgroup::{Group as LimitGroup, Passed as PassedLimit};

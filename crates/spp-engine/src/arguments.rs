@@ -10,7 +10,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use sandbox_core::{EnvInherit, Grade, Restriction};
-use sandbox_engine::{GuardUse, Place};
+use sandbox_engine::{GuardUse, PassedLimit, Place};
 
 /// What `--help` says of them.
 pub(crate) const HELP: &str = "\
@@ -29,14 +29,26 @@ Arguments, for whoever places it; each may come as `--NAME VALUE` only:
                        beside the workspace, such as a /tmp; absolute; repeatable
 --readable DIRECTORY   the same for what may only be read, such as /usr; repeatable
 --guard WHEN           always, or by-policy: when each command gets a guard of its
-                       own; default: by-policy";
+                       own; default: by-policy
+--own-users YES        yes, or no: the users of the place are nobody else's, as in a
+                       user namespace of its own; default: no
+--limited LIMIT        the place's one sandbox is limited by a control group that was
+                       made for it: CONTROLLER:VERSION:ENTRANCE:EVENTS, the last two
+                       descriptors that are open, or `-`; repeatable";
+
+/// What was said of a place.
+pub(crate) struct Said {
+    pub(crate) place: Place,
+    /// The limits of its control group, by descriptors that are meant for this process.
+    pub(crate) limited: Vec<PassedLimit>,
+    /// What is every provider's to understand.
+    pub(crate) rest: Vec<OsString>,
+}
 
 /// Reads the arguments that say what the place is. What is left is every provider's.
-pub(crate) fn place(
-    arguments: impl IntoIterator<Item = OsString>,
-) -> Result<(Place, Vec<OsString>), String> {
+pub(crate) fn place(arguments: impl IntoIterator<Item = OsString>) -> Result<Said, String> {
     let mut place = Place::open("engine");
-    let mut rest = Vec::new();
+    let (mut limited, mut rest) = (Vec::new(), Vec::new());
     let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
         let Some(name) = argument.to_str().filter(|name| OWN.contains(name)) else {
@@ -46,17 +58,30 @@ pub(crate) fn place(
         let value = arguments
             .next()
             .ok_or_else(|| format!("`{name}` needs a value"))?;
-        take(&mut place, name, &value)?;
+        match name {
+            LIMITED => limited.push(limit(&value)?),
+            name => take(&mut place, name, &value)?,
+        }
     }
     if place.notes.is_empty() && place.kept_away.is_empty() {
         place
             .notes
             .push("what keeps this place apart is said by the provider that made it".into());
     }
-    Ok((place, rest))
+    let mut descriptors: Vec<_> = limited.iter().flat_map(PassedLimit::descriptors).collect();
+    descriptors.sort_unstable();
+    if descriptors.windows(2).any(|pair| pair[0] == pair[1]) {
+        return Err(format!("`{LIMITED}` names a descriptor twice"));
+    }
+    Ok(Said {
+        place,
+        limited,
+        rest,
+    })
 }
 
-const OWN: [&str; 8] = [
+const LIMITED: &str = "--limited";
+const OWN: [&str; 10] = [
     "--location",
     "--inherit",
     "--note",
@@ -65,7 +90,16 @@ const OWN: [&str; 8] = [
     "--writable",
     "--readable",
     "--guard",
+    "--own-users",
+    LIMITED,
 ];
+
+fn limit(value: &OsStr) -> Result<PassedLimit, String> {
+    let value = value.to_str().unwrap_or_default();
+    value
+        .parse()
+        .map_err(|problem| format!("{LIMITED}: {problem}"))
+}
 
 fn take(place: &mut Place, name: &str, value: &OsStr) -> Result<(), String> {
     if let "--writable" | "--readable" = name {
@@ -113,6 +147,13 @@ fn take(place: &mut Place, name: &str, value: &OsStr) -> Result<(), String> {
             gaps.push(gap.into());
             place.kept_away.insert(what, Grade::Partial { gaps });
         }
+        "--own-users" => {
+            place.own_users = match value {
+                "yes" => true,
+                "no" => false,
+                other => return Err(format!("`--own-users {other}` is neither yes nor no")),
+            }
+        }
         _ => {
             place.guard = match value {
                 "always" => GuardUse::Always,
@@ -137,13 +178,13 @@ fn restriction(name: &str) -> Result<Restriction, String> {
 mod tests {
     use super::*;
 
-    fn read(arguments: &[&str]) -> Result<(Place, Vec<OsString>), String> {
+    fn read(arguments: &[&str]) -> Result<Said, String> {
         place(arguments.iter().map(OsString::from))
     }
 
     #[test]
     fn everything_that_a_place_is_can_be_said() {
-        let (place, rest) = read(&[
+        let said = read(&[
             "--location",
             "box",
             "--inherit",
@@ -164,9 +205,22 @@ mod tests {
             "process-contained",
             "--note",
             "a box",
+            "--own-users",
+            "yes",
+            "--limited",
+            "memory:1:7:8",
+            "--limited",
+            "cpu:1:9:-",
             "--help",
         ])
         .expect("it makes sense");
+        let Said {
+            place,
+            limited,
+            rest,
+        } = said;
+        let limited: Vec<_> = limited.iter().map(ToString::to_string).collect();
+        assert_eq!(limited, ["memory:1:7:8", "cpu:1:9:-"]);
         let gaps = vec!["they are seen".to_owned(), "and heard".to_owned()];
         assert_eq!(
             place,
@@ -182,6 +236,7 @@ mod tests {
                 writable: vec!["/tmp".into()],
                 readable: vec!["/usr".into()],
                 guard: GuardUse::Always,
+                own_users: true,
             }
         );
         assert_eq!(rest, ["--help"]);
@@ -197,8 +252,14 @@ mod tests {
             (&["--writable", "tmp"], "not absolute"),
             (&["--guard", "sometimes"], "neither"),
             (&["--location", ""], "empty"),
+            (&["--own-users", "maybe"], "neither"),
+            (&["--limited", "memory:1:7"], "memory:1:7"),
+            (
+                &["--limited", "memory:1:7:8", "--limited", "cpu:1:8:-"],
+                "twice",
+            ),
         ] {
-            let problem = read(arguments).expect_err("it makes no sense");
+            let problem = read(arguments).err().expect("it makes no sense");
             assert!(problem.contains(says), "{problem}");
         }
     }

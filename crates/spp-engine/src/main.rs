@@ -15,26 +15,45 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use sandbox_engine::provider::capabilities;
-use sandbox_engine::{EngineProvider, ProviderOptions};
+use sandbox_engine::{EngineProvider, LimitGroup, PassedLimit, ProviderOptions};
 use spp_server::ProviderMain;
+
+use arguments::Said;
 
 /// An engine that others can look into must not serve: the first process of a place holds the pipe that
 /// every result travels on.
 const EXIT_UNSAFE: u8 = 70;
 
 fn main() -> ExitCode {
+    let said = arguments::place(std::env::args_os().skip(1));
+    let kept = said.iter().flat_map(|said| &said.limited);
+    let kept = kept.flat_map(PassedLimit::descriptors);
     #[expect(
         unsafe_code,
         reason = "inherited descriptors are closed before any is opened"
     )]
-    // SAFETY: this is the first thing that is done, and nothing is open but 0, 1 and 2.
-    let hardened = unsafe { sandbox_engine::harden() };
+    // SAFETY: nothing was done before but to read arguments, so nothing is open but 0, 1, 2, and what they name.
+    let hardened = unsafe { sandbox_engine::harden(kept) };
     if hardened.is_err() {
         return ExitCode::from(EXIT_UNSAFE);
     }
-    let (place, rest) = match arguments::place(std::env::args_os().skip(1)) {
-        Ok(read) => read,
+    let Said {
+        place,
+        limited,
+        rest,
+    } = match said {
+        Ok(said) => said,
         Err(problem) => return spp_server::usage(&problem),
+    };
+    #[expect(
+        unsafe_code,
+        reason = "descriptors come from whoever started this process"
+    )]
+    // SAFETY: they were open when this process began and are named once each, as `place` sees to; nobody has opened
+    // any since.
+    let group = match unsafe { LimitGroup::given(&limited) } {
+        Ok(group) => (!limited.is_empty()).then_some(group),
+        Err(problem) => return spp_server::usage(&format!("--limited: {problem}")),
     };
     let main = ProviderMain {
         name: "engine",
@@ -44,11 +63,15 @@ fn main() -> ExitCode {
         options_schema: Some(r#"{"type":"object","additionalProperties":false}"#),
         arguments: Some(arguments::HELP),
         provider: Box::new(move || {
-            Ok(Arc::new(EngineProvider::new(ProviderOptions {
+            let provider = EngineProvider::new(ProviderOptions {
                 name: "engine".into(),
                 version: env!("CARGO_PKG_VERSION").into(),
                 place,
-            })))
+            });
+            Ok(Arc::new(match group {
+                Some(group) => provider.limited_by(group),
+                None => provider,
+            }))
         }),
     };
     spp_server::main_with(main, &rest)

@@ -12,6 +12,7 @@
 //! | `environment` | the variables of what runs there |
 //! | `bwrap` | the program that makes the namespaces: where it is, and whether it is one to use |
 //! | `launch` | the process between this one and bwrap: mounts, then another user, then bwrap; and one that mounts more in the place |
+//! | `limits` | the control group of a sandbox |
 //! | `lone` | a user of its own for each sandbox that root starts |
 //! | `refusal` | why a sandbox could not be made, and what to do about it |
 //!
@@ -23,6 +24,7 @@
 mod bwrap;
 mod environment;
 mod launch;
+mod limits;
 mod lone;
 mod provider;
 mod refusal;

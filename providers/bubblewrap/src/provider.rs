@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use sandbox_cgroup::Group;
 use sandbox_core::{
     AcquireSpec, Capabilities, Capability, Ctx, Descriptor, Disposition, Effect, Error, ErrorKind,
     Probe, Provider, ProviderInfo, ReleaseReceipt, Result, Sandbox, SandboxEntry, SandboxId,
@@ -23,7 +24,8 @@ use sandbox_core::{
 use spp_client::place::{PlaceOptions, Placed, Spawner, StartFault, find_engine};
 
 use crate::bwrap::{Finder, Program};
-use crate::launch::{self, ARGUMENT, Order, Starter};
+use crate::launch::{self, ARGUMENT, Item, Order, Starter};
+use crate::limits;
 use crate::lone::{self, Lone};
 use crate::refusal::Refusal;
 use crate::spec::Plan;
@@ -70,6 +72,8 @@ struct Living {
 /// An engine in a place of its own.
 struct Place {
     engine: Placed,
+    /// What its commands are limited by.
+    group: Option<Arc<Group>>,
     /// Given back once the engine was ended.
     _user: Option<Lone>,
 }
@@ -137,12 +141,17 @@ impl Bubblewrap {
             shown: plan.shown.clone(),
             hidden: plan.hidden.clone(),
         };
+        let group = limits::group(&plan.inside.policy).await;
+        let mut items = view.items(Path::new("/"), claims(plan.network, &program));
+        // The engine's arguments are the last.
+        let doors = group.iter().flat_map(|group| group.doors());
+        items.extend(doors.map(Item::Limit));
         let order = Order {
             starter,
             parent: std::process::id(),
             by_descriptor: program.by_descriptor,
             bwrap: program.path.clone().into_os_string(),
-            items: view.items(Path::new("/"), claims(plan.network, &program)),
+            items,
         };
         #[expect(
             clippy::disallowed_methods,
@@ -160,6 +169,7 @@ impl Bubblewrap {
         match Placed::start(ctx, &self.spawner, command, options).await {
             Ok(engine) => Ok(Place {
                 engine,
+                group,
                 _user: user,
             }),
             Err(StartFault::Handshake { error, .. })
@@ -194,7 +204,7 @@ impl Bubblewrap {
                 place,
             }),
             Err(error) => {
-                place.engine.end().await;
+                place.end().await;
                 // Whatever the engine had done is gone with it.
                 Err(error.with_effect(Effect::None))
             }
@@ -220,7 +230,7 @@ impl Bubblewrap {
                     ));
             }
             // It stays here until it is gone, so that whoever gives up waiting leaves that to the next.
-            within(ctx, Verb::Acquire, &spec.id, known.place.engine.end()).await?;
+            within(ctx, Verb::Acquire, &spec.id, known.place.end()).await?;
             *living = None;
         }
         let made = self.make(ctx, spec).await?;
@@ -243,7 +253,7 @@ impl Bubblewrap {
                 tracing::debug!(sandbox = %id, %error, "the engine did not release it");
             }
         }
-        known.place.engine.end().await;
+        known.place.end().await;
         *living = None;
         existed
     }
@@ -255,6 +265,16 @@ impl Bubblewrap {
             provider: NAME.into(),
             capabilities: inside.capabilities.intersection(&self.info.capabilities),
             ..inside
+        }
+    }
+}
+
+impl Place {
+    /// Ends it, and returns once nothing of it is left.
+    async fn end(&self) {
+        self.engine.end().await;
+        if let Some(group) = &self.group {
+            limits::remove(group).await;
         }
     }
 }
@@ -310,6 +330,8 @@ fn claims(network: NetworkView, program: &Program) -> Vec<OsString> {
     claim("--location", NAME);
     claim("--inherit", "nothing");
     claim("--guard", "always");
+    // They are numbered anew in its user namespace.
+    claim("--own-users", "yes");
     for directory in [TMP, HOME, "/dev/shm"] {
         claim("--writable", directory);
     }
@@ -375,7 +397,7 @@ impl Provider for Bubblewrap {
             Ok(place) => {
                 let inside = place.engine.connection();
                 let answer = answered(START, Verb::Probe, inside.probe(ctx, &plan.inside)).await;
-                place.engine.end().await;
+                place.end().await;
                 answer
             }
             Err(Trouble::Refused(refusal)) => Ok(refusal.probe()),

@@ -163,6 +163,10 @@ fn of_launch(failure: &Failure) -> Refusal {
             "start this as the ordinary user who owns the workspace, or have the workspace on a filesystem that \
              can (ext4, xfs, btrfs, tmpfs), with nothing mounted in it that cannot",
         ),
+        FailureKind::Group => Refusal::new(
+            format!("the control group that limits the sandbox cannot be opened: {what}"),
+            "see who else removes control groups here, and try again; or ask for no limit on memory, processes or cpu",
+        ),
         FailureKind::Link => Refusal::new(
             format!("what is to be shown became a link, or is reached by one: {what}"),
             "see who can write there, and name the directory that it really is",

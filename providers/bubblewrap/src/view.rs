@@ -312,6 +312,7 @@ mod tests {
                     words.push("data".into());
                     words.push(at.to_string_lossy().into_owned());
                 }
+                Item::Limit(_) => panic!("no view has limits"),
             }
         }
         words

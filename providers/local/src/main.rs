@@ -18,7 +18,7 @@ fn main() -> ExitCode {
         reason = "inherited descriptors are closed before any is opened"
     )]
     // SAFETY: this is the first thing that is done, and nothing is open but 0, 1 and 2.
-    let hardened = unsafe { sandbox_engine::harden() };
+    let hardened = unsafe { sandbox_engine::harden([]) };
     spp_server::main(ProviderMain {
         name: "local",
         version: env!("CARGO_PKG_VERSION"),

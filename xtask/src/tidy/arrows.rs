@@ -48,8 +48,9 @@ const ARROWS: [(&str, &[&str]); 18] = [
 ];
 
 /// What every provider may depend on that has no row of its own: it is a client of the engine that
-/// it placed, and serves the host.
-const PROVIDERS: (&str, &[&str]) = ("providers", &[CORE, CLIENT, SERVER]);
+/// it placed, and serves the host. What limits a place as a whole has to be made outside of it, where its
+/// provider is.
+const PROVIDERS: (&str, &[&str]) = ("providers", &[CORE, CGROUP, CLIENT, SERVER]);
 
 /// Reports every forbidden arrow, and every crate that the table does not know.
 pub(crate) fn check(tree: &Tree) -> Vec<Problem> {

@@ -76,6 +76,8 @@ pub struct ProviderOptions {
 pub struct EngineProvider {
     info: Arc<ProviderInfo>,
     options: ProviderOptions,
+    /// What whoever made the place has limited.
+    given: Option<Arc<Group>>,
     state: Mutex<State>,
 }
 
@@ -110,8 +112,16 @@ impl EngineProvider {
         Self {
             info: Arc::new(info),
             options,
+            given: None,
             state: Mutex::default(),
         }
+    }
+
+    /// The same in a place for one sandbox, whose group was made by whoever made the place: none is made here.
+    #[must_use]
+    pub fn limited_by(mut self, group: Group) -> Self {
+        self.given = Some(Arc::new(group));
+        self
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -167,9 +177,9 @@ impl EngineProvider {
             group: prepared.group.clone(),
         };
         let confined = confinement.guard.is_some() || confinement.group.is_some();
-        let options = match confinement.group {
-            Some(_) => FEW_WAITING,
-            None => PoolOptions::default(),
+        let options = match confinement.group.is_some() || prepared.plan.counts_processes() {
+            true => FEW_WAITING,
+            false => PoolOptions::default(),
         };
         let pool = match &state.pool {
             // What starts the processes of one sandbox under something starts none of another.
@@ -215,6 +225,7 @@ impl EngineProvider {
         let mut environment = Environment::of_policy(verb, &env, &self.options.place.inherit)?;
         let directory = PathBuf::from(spec.root.as_deref().unwrap_or("."));
         let (place, spec) = (self.options.place.clone(), spec.clone());
+        let given = self.given.clone();
         // A disk that is asked may be slow, or a network away.
         call::blocking(ctx, verb, Interrupt::Abandon, move |_| {
             let as_asked = |error: Error| error.with_verb(verb);
@@ -224,11 +235,14 @@ impl EngineProvider {
                 .map(|guard| Guarded::new(guard, &place, &roots, &plan.roots))
                 .transpose()
                 .map_err(|error| as_asked(error).on(&spec.id))?;
-            let group = (plan.group != Wanted::default())
-                .then(Hierarchies::of_this_process)
-                .and_then(std::io::Result::ok)
-                .map(|hierarchies| Arc::new(Group::new(&hierarchies, plan.group)));
-            plan.note_group(&spec, group.as_deref());
+            let group = match plan.group == Wanted::default() {
+                true => None,
+                false => given.or_else(|| {
+                    let hierarchies = Hierarchies::of_this_process().ok()?;
+                    Some(Arc::new(Group::new(&hierarchies, plan.group)))
+                }),
+            };
+            plan.note_group(&place, &spec, group.as_deref());
             let guarantees = attest::guarantees(
                 &place,
                 guarded.as_ref().map(|guarded| guarded.tried),

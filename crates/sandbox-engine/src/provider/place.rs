@@ -32,6 +32,8 @@ pub struct Place {
     pub readable: Vec<PathBuf>,
     /// When what runs is guarded.
     pub guard: GuardUse,
+    /// Whether the users of the place are nobody else's, so that the processes of one are those of the place.
+    pub own_users: bool,
 }
 
 /// When what runs is given a guard of its own, besides what the surroundings keep away.
@@ -42,6 +44,15 @@ pub enum GuardUse {
     /// Always. For a place that keeps apart what is inside: the engine itself is inside, and must not be
     /// at the mercy of what it started. Where the kernel cannot see to that (no Landlock), nothing is acquired.
     Always,
+}
+
+/// Version and revision of the kernel; the oldest if it cannot be understood.
+fn kernel() -> (u32, u32) {
+    let name = rustix::system::uname();
+    let release = name.release().to_string_lossy();
+    let mut numbers = release.split(|character: char| !character.is_ascii_digit());
+    let mut next = || numbers.next()?.parse().ok();
+    (next().unwrap_or(0), next().unwrap_or(0))
 }
 
 impl Place {
@@ -56,7 +67,14 @@ impl Place {
             writable: Vec::new(),
             readable: Vec::new(),
             guard: GuardUse::ByPolicy,
+            own_users: false,
         }
+    }
+
+    /// Whether the kernel's limit on the processes of a user is one on what runs in the place. It is where users are
+    /// the place's own, and counted there, which they are from Linux 5.14 on.
+    pub(super) fn counts_processes(&self) -> bool {
+        self.own_users && kernel() >= (5, 14)
     }
 
     /// How well the surroundings alone keep something away.

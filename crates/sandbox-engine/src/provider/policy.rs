@@ -40,6 +40,7 @@ pub(super) struct Plan {
     rlimits: Vec<RlimitSpec>,
     wall_time: Option<Duration>,
     concurrency: Option<usize>,
+    counts_processes: bool,
 }
 
 impl Plan {
@@ -122,7 +123,7 @@ impl Plan {
     }
 
     /// Takes note of what a group limits, of what it was asked to.
-    pub(super) fn note_group(&mut self, spec: &AcquireSpec, group: Option<&Group>) {
+    pub(super) fn note_group(&mut self, place: &Place, spec: &AcquireSpec, group: Option<&Group>) {
         for (controller, kind) in [
             (Controller::Memory, LimitKind::Memory),
             (Controller::Processes, LimitKind::Processes),
@@ -135,12 +136,20 @@ impl Plan {
             let enforced_by = match enforced.find(|(of, _)| *of == controller) {
                 Some((_, Version::One)) => EnforcedBy::Cgroup1,
                 Some((_, Version::Two)) => EnforcedBy::Cgroup2,
+                None if kind == LimitKind::Processes && place.counts_processes() => {
+                    self.counts_processes = true;
+                    self.rlimit(
+                        libc::RLIMIT_NPROC,
+                        rustix::process::Resource::Nproc,
+                        limit.value,
+                    )
+                }
                 None => EnforcedBy::None,
             };
             if enforced_by == EnforcedBy::None && limit.strength == Strength::Required {
                 self.unmet.push(format!(
-                    "the limit {} needs a control group that this user may make, and there is none; ask for it \
-                     as best effort",
+                    "the limit {} needs a control group that this user may make, and there is none; start it as \
+                     root or in a group that was handed over to this user, or ask for it as best effort",
                     kind.name()
                 ));
             }
@@ -202,6 +211,11 @@ impl Plan {
                 unmet.join("; "),
                 place.location
             )))
+    }
+
+    /// Whether every process of the place counts for what a command may start, whoever waits to be one included.
+    pub(super) fn counts_processes(&self) -> bool {
+        self.counts_processes
     }
 
     /// What everything that runs is subject to.
@@ -341,7 +355,7 @@ mod tests {
         let place = Place::open("local");
         let guarantees = Restriction::ALL.map(|restriction| (restriction, grade.clone()));
         let mut plan = Plan::of(&place, spec)?;
-        plan.note_group(spec, None);
+        plan.note_group(&place, spec, None);
         plan.settle(&place, spec, &guarantees.into())
     }
 
@@ -521,7 +535,7 @@ mod tests {
             }
         });
         let mut plan = Plan::of(&Place::open("local"), &asked).expect("best effort is always had");
-        plan.note_group(&asked, None);
+        plan.note_group(&Place::open("local"), &asked, None);
         let enforced = limits.map(|kind| plan.reports[&kind].enforced_by);
         assert_eq!(
             enforced,

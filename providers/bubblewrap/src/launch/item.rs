@@ -7,6 +7,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
+use sandbox_cgroup::{Controller, Door, Version};
+
 /// Everything that a launch needs to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Order {
@@ -49,6 +51,8 @@ pub(crate) enum Item {
     Data { text: String, at: OsString },
     /// To show nothing where something shown before has something.
     Hide { at: OsString, kind: Kind },
+    /// To tell the engine of a limit, and to pass on what it is kept by.
+    Limit(Door),
 }
 
 impl Item {
@@ -56,7 +60,7 @@ impl Item {
     pub(super) fn at(&self) -> Option<&OsStr> {
         match self {
             Self::Bind { at, .. } | Self::Hide { at, .. } => Some(at),
-            Self::Argument(_) | Self::Data { .. } => None,
+            Self::Argument(_) | Self::Data { .. } | Self::Limit(_) => None,
         }
     }
 }
@@ -119,6 +123,12 @@ impl Order {
                 Item::Hide { at, kind } => {
                     words.extend(["h".into(), word(&KINDS, *kind), at.clone()]);
                 }
+                Item::Limit(door) => words.extend([
+                    "l".into(),
+                    door.controller.name().into(),
+                    door.version.number().into(),
+                    door.directory.clone().into_os_string(),
+                ]),
             }
         }
         let mut bytes = Vec::new();
@@ -153,6 +163,11 @@ impl Order {
                     source: rest.next()?.into(),
                     at: rest.next()?,
                 },
+                "l" => Item::Limit(Door {
+                    controller: Controller::of_name(rest.next()?.to_str()?)?,
+                    version: Version::of_number(rest.next()?.to_str()?)?,
+                    directory: rest.next()?.into(),
+                }),
                 "d" => Item::Data {
                     text: rest.next()?.into_string().ok()?,
                     at: rest.next()?,
@@ -190,6 +205,11 @@ mod tests {
                     source: name.clone().into(),
                     at: "b".into(),
                 },
+                Item::Limit(Door {
+                    controller: Controller::Memory,
+                    version: Version::Two,
+                    directory: name.clone().into(),
+                }),
                 Item::Data {
                     text: "a\nb\n".into(),
                     at: name.clone(),

@@ -24,6 +24,7 @@ use std::process::ExitCode;
 use rustix::fs::{MemfdFlags, Mode, OFlags, ResolveFlags};
 use rustix::io::{Errno, FdFlags};
 use rustix::process::{Pid, Signal};
+use sandbox_cgroup::{Door, Passed};
 
 use arrange::As;
 pub(crate) use item::{Access, Item, Kind, Order, Starter};
@@ -63,6 +64,8 @@ pub(crate) enum FailureKind {
     User,
     /// The owner of a mount could not be mapped.
     Idmap,
+    /// The group that limits it was not to be had.
+    Group,
     /// This process may not do it.
     Forbidden,
     /// There is no more of something.
@@ -77,11 +80,12 @@ pub(crate) enum FailureKind {
     Other,
 }
 
-const KINDS: [(FailureKind, &str); 10] = [
+const KINDS: [(FailureKind, &str); 11] = [
     (FailureKind::Source, "source"),
     (FailureKind::Link, "link"),
     (FailureKind::User, "user"),
     (FailureKind::Idmap, "idmap"),
+    (FailureKind::Group, "group"),
     (FailureKind::Forbidden, "forbidden"),
     (FailureKind::Limit, "limit"),
     (FailureKind::Kernel, "kernel"),
@@ -199,6 +203,14 @@ fn launch(order: &Order) -> Result<std::convert::Infallible, Failure> {
     // Descriptors that bwrap needs, until it has been executed.
     let mut kept = Vec::new();
     let mut arguments = vec![order.bwrap.clone()];
+    // By whoever this still is: the kernel goes by who opened them.
+    let mut limits = Vec::new();
+    for item in &order.items {
+        if let Item::Limit(door) = item {
+            limits.push(limit(door, &mut kept)?);
+        }
+    }
+    let mut limits = limits.into_iter();
     let seen: Vec<_> = order
         .items
         .iter()
@@ -244,6 +256,10 @@ fn launch(order: &Order) -> Result<std::convert::Infallible, Failure> {
                 kept.push(file);
                 arguments.extend(["--perms", "0644", "--file", &number].map(OsString::from));
                 arguments.push(at.clone());
+            }
+            Item::Limit(_) => {
+                let passed = limits.next().map(|passed| passed.to_string().into());
+                arguments.extend(["--limited".into(), passed.unwrap_or_default()]);
             }
         }
     }
@@ -329,7 +345,7 @@ fn apart(
             let empty = ["--perms", "0000", "--ro-bind-data", &number].map(OsString::from);
             Ok(empty.into_iter().chain([at.clone()]).collect())
         }
-        Item::Argument(_) | Item::Data { .. } => Ok(Told::new()),
+        Item::Argument(_) | Item::Data { .. } | Item::Limit(_) => Ok(Told::new()),
     };
     items.iter().map(tell).collect()
 }
@@ -360,6 +376,25 @@ fn not_opened(path: &Path, error: Errno) -> Failure {
         _ => FailureKind::Source,
     };
     Failure::of(kind, path.display(), error)
+}
+
+/// Passes a limit on. The engine is told the numbers; what runs in the sandbox has no descriptor but three.
+fn limit(door: &Door, kept: &mut Vec<OwnedFd>) -> Result<Passed, Failure> {
+    let handles = door.open().map_err(|error| {
+        let error = Errno::from_io_error(&error).unwrap_or(Errno::IO);
+        Failure::of(FailureKind::Group, door.directory.display(), error)
+    })?;
+    let mut pass = |handle: OwnedFd| {
+        let number = handle.as_raw_fd();
+        passed_on(handle, kept)?;
+        Ok(number)
+    };
+    Ok(Passed {
+        controller: door.controller,
+        version: door.version,
+        entrance: pass(handles.entrance)?,
+        events: handles.events.map(pass).transpose()?,
+    })
 }
 
 /// A small file in memory.

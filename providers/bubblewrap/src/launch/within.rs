@@ -154,7 +154,7 @@ impl Within<'_> {
                 let failed = |error| Failure::doing("making something to hide others with", error);
                 Some((at, tree.map_err(failed)?))
             }
-            Item::Argument(_) | Item::Data { .. } => None,
+            Item::Argument(_) | Item::Data { .. } | Item::Limit(_) => None,
         })
     }
 }

@@ -6,6 +6,7 @@
 mod alone;
 mod hostile;
 mod life;
+mod limits;
 mod mounts;
 mod owners;
 mod refused;
