@@ -8,7 +8,10 @@
 //! Not here: deciding which directory may be touched (`sandbox_engine::root`, the host's
 //! configuration), and how a tree travels (`spp_protocol`).
 
+pub mod clear;
+pub mod copy;
 pub mod errno;
+pub mod held;
 pub mod listing;
 pub mod pack;
 pub mod pieces;

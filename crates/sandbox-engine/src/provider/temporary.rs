@@ -7,10 +7,11 @@
 
 use std::fs::{DirBuilder, File};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::FlockOperation;
+use sandbox_tree::clear::clear;
+use sandbox_tree::held::hold;
 
 /// What the names of these directories begin with.
 const PREFIX: &str = "spp-tmp-";
@@ -39,7 +40,7 @@ impl TemporaryDirectory {
                 Err(error) => return Err(error),
             }
             // Whoever sweeps at this moment may have taken it for one that was left.
-            match lock(&path) {
+            match hold(&path) {
                 Ok(handle) => return Ok(TemporaryDirectory { path, handle }),
                 Err(error) => refused = error,
             }
@@ -65,18 +66,6 @@ impl Drop for TemporaryDirectory {
     }
 }
 
-/// Locks a directory that is still the one of this name.
-fn lock(path: &Path) -> io::Result<File> {
-    let handle = File::open(path)?;
-    rustix::fs::flock(&handle, FlockOperation::NonBlockingLockExclusive)?;
-    let (held, named) = (handle.metadata()?, std::fs::symlink_metadata(path)?);
-    if (held.dev(), held.ino()) == (named.dev(), named.ino()) {
-        Ok(handle)
-    } else {
-        Err(io::ErrorKind::NotFound.into())
-    }
-}
-
 /// Removes the directories of this user that nobody locks any more. What cannot be removed is tried again
 /// by the next one.
 fn sweep(parent: &Path) {
@@ -87,7 +76,7 @@ fn sweep(parent: &Path) {
             && entry
                 .metadata()
                 .is_ok_and(|found| found.is_dir() && found.uid() == own);
-        if ours && let Ok(_held) = lock(&entry.path()) {
+        if ours && let Ok(_held) = hold(&entry.path()) {
             let _ = remove(&entry.path());
         }
     }
@@ -96,31 +85,17 @@ fn sweep(parent: &Path) {
 /// Removes a tree, also where what made it took the right to do so away. Nobody is left who could change it
 /// meanwhile.
 fn remove(path: &Path) -> io::Result<()> {
-    match std::fs::remove_dir_all(path) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            make_removable(path)?;
-            std::fs::remove_dir_all(path)
-        }
-        done => done,
-    }
-}
-
-fn make_removable(top: &Path) -> io::Result<()> {
-    let mut directories = vec![top.to_owned()];
-    while let Some(directory) = directories.pop() {
-        std::fs::set_permissions(&directory, PermissionsExt::from_mode(0o700))?;
-        for entry in std::fs::read_dir(&directory)? {
-            let entry = entry?;
-            if entry.file_type()?.is_dir() {
-                directories.push(entry.path());
-            }
-        }
-    }
+    let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    clear(File::open(above)?, name)?;
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn names(parent: &Path) -> Vec<PathBuf> {

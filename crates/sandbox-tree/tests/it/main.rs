@@ -1,6 +1,7 @@
 //! Archives, ours and hostile ones, as they lie on the disk, and walks over trees made to be hard.
 
 mod archive;
+mod copy;
 mod hostile;
 mod listing;
 mod merge;
