@@ -6,6 +6,8 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | `provider` | the port's trait: acquire, release, probe |
+//! | `place` | an engine in a place of its own: its start |
+//! | `copies` | private copies of workspaces |
 //! | `spec` | what a spec asks for, and what of it can be had |
 //! | `shown` | what of this machine the workspace and the mounts show, and what is hidden of that |
 //! | `view` | what a sandbox sees of this machine |
@@ -22,10 +24,12 @@
 //! Not here: what an engine is and how one is spoken to (`spp_client::place`).
 
 mod bwrap;
+mod copies;
 mod environment;
 mod launch;
 mod limits;
 mod lone;
+mod place;
 mod provider;
 mod refusal;
 mod shown;
@@ -50,7 +54,7 @@ fn main() -> ExitCode {
         version: env!("CARGO_PKG_VERSION"),
         about: "Sandboxes that are namespaces of this machine, made by bubblewrap.",
         capabilities: provider::capabilities(),
-        options_schema: Some(r#"{"type":"object","additionalProperties":false}"#),
+        options_schema: Some(spec::OPTIONS),
         arguments: None,
         provider: Box::new(|| Ok(Arc::new(provider::Bubblewrap::new()?))),
     })

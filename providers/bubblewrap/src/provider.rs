@@ -6,41 +6,28 @@
 //! **Invariants.**
 //! - A release is not answered before everything inside is gone, and nothing takes the place of a sandbox before.
 //! - A sandbox that ended by itself is lost, for good: its id can be acquired again, and is then another life.
-//! - The workspace is the caller's. It is never removed, whatever a release asks for.
+//! - The workspace is the caller's. It is never removed, whatever a release asks for. A private copy of one is ours.
 
 use std::collections::HashMap;
-use std::ffi::OsString;
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sandbox_cgroup::Group;
 use sandbox_core::{
     AcquireSpec, Capabilities, Capability, Ctx, Descriptor, Disposition, Effect, Error, ErrorKind,
     Probe, Provider, ProviderInfo, ReleaseReceipt, Result, Sandbox, SandboxEntry, SandboxId,
     SandboxState, TemplateReceipt, TemplateSpec, Update, Verb,
 };
-use spp_client::place::{PlaceOptions, Placed, Spawner, StartFault, find_engine};
 
-use crate::bwrap::{Finder, Program};
-use crate::launch::{self, ARGUMENT, Item, Order, Starter};
-use crate::limits;
-use crate::lone::{self, Lone};
-use crate::refusal::Refusal;
-use crate::spec::Plan;
-use crate::view::{self, HOME, NetworkView, TMP, View};
+use crate::copies::{Copies, PrivateCopy};
+use crate::place::{Place, Places, START, Trouble};
+use crate::spec::{Plan, Workspace};
 use crate::wait::{answered, within};
 
 /// The name of this provider and of its location.
 pub(crate) const NAME: &str = "bubblewrap";
-/// How long an engine may take to answer, first and for its sandbox. It takes milliseconds; the rest is for a busy machine.
-const START: Duration = Duration::from_secs(30);
 /// How long what runs may be ended in order before the whole place is.
 const RELEASE: Duration = Duration::from_secs(2);
-/// This executable, whatever has its name by now.
-const OWN_EXECUTABLE: &str = "/proc/self/exe";
-
 /// What this provider can do.
 pub(crate) fn capabilities() -> Capabilities {
     let own = [Capability::Probe, Capability::List];
@@ -53,8 +40,8 @@ pub(crate) fn capabilities() -> Capabilities {
 /// Gives out sandboxes. See the [module](self).
 pub(crate) struct Bubblewrap {
     info: Arc<ProviderInfo>,
-    finder: Finder,
-    spawner: Spawner,
+    places: Places,
+    copies: Copies,
     slots: Mutex<HashMap<SandboxId, Arc<Slot>>>,
 }
 
@@ -67,15 +54,8 @@ struct Living {
     spec: AcquireSpec,
     sandbox: Arc<dyn Sandbox>,
     place: Place,
-}
-
-/// An engine in a place of its own.
-struct Place {
-    engine: Placed,
-    /// What its commands are limited by.
-    group: Option<Arc<Group>>,
-    /// Given back once the engine was ended.
-    _user: Option<Lone>,
+    /// The workspace, where it is a copy.
+    copy: Option<PrivateCopy>,
 }
 
 impl Bubblewrap {
@@ -85,19 +65,25 @@ impl Bubblewrap {
     ///
     /// No thread can be made.
     pub(crate) fn new() -> Result<Self> {
-        let spawner = Spawner::new().map_err(|error| {
+        let places = Places::new().map_err(|error| {
             Error::refused(Verb::Initialize, ErrorKind::ProviderUnavailable)
                 .detail("no thread can be made; see the limits of this user")
                 .caused_by(error)
         })?;
+        let copies = Copies::of_this_user();
+        let left = copies.clone();
+        // What cannot be had now is had by the next copy that is made.
+        let _ = std::thread::Builder::new()
+            .name("sweep".into())
+            .spawn(move || left.sweep());
         Ok(Self {
             info: Arc::new(ProviderInfo {
                 name: NAME.into(),
                 version: env!("CARGO_PKG_VERSION").into(),
                 capabilities: capabilities(),
             }),
-            finder: Finder::default(),
-            spawner,
+            places,
+            copies,
             slots: Mutex::default(),
         })
     }
@@ -123,78 +109,23 @@ impl Bubblewrap {
         }
     }
 
-    /// Starts an engine in a place of its own.
-    async fn place(&self, ctx: &Ctx, plan: &Plan) -> std::result::Result<Place, Trouble> {
-        let program = self.finder.find().await.map_err(Trouble::Refused)?;
-        let no_engine = |why: String| {
-            let remedy = "every provider of this kind needs the engine beside it";
-            Trouble::Refused(Refusal::new(why, remedy))
-        };
-        let engine = find_engine().map_err(|fault| no_engine(fault.to_string()))?;
-        // What is shown is opened by its real path, and whoever installs may have linked it.
-        let engine = std::fs::canonicalize(&engine.path)
-            .map_err(|error| no_engine(format!("{}: {error}", engine.path.display())))?;
-        let (starter, user) = starter().map_err(Trouble::Refused)?;
-        let view = View {
-            network: plan.network,
-            engine,
-            shown: plan.shown.clone(),
-            hidden: plan.hidden.clone(),
-        };
-        let group = limits::group(&plan.inside.policy).await;
-        let mut items = view.items(Path::new("/"), claims(plan.network, &program));
-        // The engine's arguments are the last.
-        let doors = group.iter().flat_map(|group| group.doors());
-        items.extend(doors.map(Item::Limit));
-        let order = Order {
-            starter,
-            parent: std::process::id(),
-            by_descriptor: program.by_descriptor,
-            bwrap: program.path.clone().into_os_string(),
-            items,
-        };
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "started by the one door for places, `Spawner`"
-        )]
-        let mut command = tokio::process::Command::new(OWN_EXECUTABLE);
-        command.arg(ARGUMENT).env_clear();
-        let options = PlaceOptions {
-            ahead: launch::ahead(&order),
-            provider: NAME.into(),
-            version: self.info.version.clone(),
-            capabilities: spp_client::place::capabilities(),
-            start_timeout: START,
-        };
-        match Placed::start(ctx, &self.spawner, command, options).await {
-            Ok(engine) => Ok(Place {
-                engine,
-                group,
-                _user: user,
-            }),
-            Err(StartFault::Handshake { error, .. })
-                if matches!(
-                    error.kind(),
-                    ErrorKind::Cancelled | ErrorKind::DeadlineExceeded
-                ) =>
-            {
-                Err(Trouble::Failed(error))
-            }
-            Err(fault) => Err(Trouble::Refused(Refusal::of_start(&fault))),
-        }
-    }
-
     async fn make(&self, ctx: &Ctx, spec: &AcquireSpec) -> Result<Living> {
-        let plan = plan(ctx, spec).await?;
-        let place = self
-            .place(ctx, &plan)
-            .await
-            .map_err(|trouble| trouble.error(&spec.id))?;
+        let mut plan = plan(ctx, spec).await?;
+        let copy = self.copy(ctx, spec, &mut plan).await?;
+        let place = match self.places.place(ctx, &plan).await {
+            Ok(place) => place,
+            Err(trouble) => {
+                drop_copy(copy).await;
+                return Err(trouble.error(&spec.id));
+            }
+        };
         let inside = place.engine.connection();
         let acquired = answered(
             START,
             Verb::Acquire,
-            inside.acquire_as(ctx, &plan.inside, |inside| self.describe(inside)),
+            inside.acquire_as(ctx, &plan.inside, |inside| {
+                self.describe(inside, copy.as_ref())
+            }),
         );
         match acquired.await {
             Ok(sandbox) => Ok(Living {
@@ -202,9 +133,11 @@ impl Bubblewrap {
                 spec: spec.clone(),
                 sandbox,
                 place,
+                copy,
             }),
             Err(error) => {
                 place.end().await;
+                drop_copy(copy).await;
                 // Whatever the engine had done is gone with it.
                 Err(error.with_effect(Effect::None))
             }
@@ -231,16 +164,25 @@ impl Bubblewrap {
             }
             // It stays here until it is gone, so that whoever gives up waiting leaves that to the next.
             within(ctx, Verb::Acquire, &spec.id, known.place.end()).await?;
-            *living = None;
+            // A life that was lost has lost its copy as well, unless that was kept once.
+            if let Some(lost) = living.take() {
+                drop_copy(lost.copy).await;
+            }
         }
         let made = self.make(ctx, spec).await?;
         Ok(Arc::clone(&living.insert(made).sandbox))
     }
 
     /// What [`release`](Provider::release) does once it has the slot; whether there was something.
-    async fn release_in(&self, ctx: &Ctx, id: &SandboxId, living: &mut Option<Living>) -> bool {
+    async fn release_in(
+        &self,
+        ctx: &Ctx,
+        id: &SandboxId,
+        disposition: Disposition,
+        living: &mut Option<Living>,
+    ) -> Result<ReleaseReceipt> {
         let Some(known) = living else {
-            return false;
+            return self.release_kept(id, disposition).await;
         };
         let existed = known.is_there();
         if existed {
@@ -254,27 +196,68 @@ impl Bubblewrap {
             }
         }
         known.place.end().await;
-        *living = None;
-        existed
+        let copy = living.take().and_then(|known| known.copy);
+        // A workspace that was there before stays, whatever is asked for.
+        let disposition = match copy {
+            None => Disposition::Keep,
+            Some(copy) => give_up(copy, disposition, id).await?,
+        };
+        Ok(ReleaseReceipt {
+            existed,
+            disposition,
+        })
+    }
+
+    /// The same where nothing runs: only a copy may be kept.
+    async fn release_kept(
+        &self,
+        id: &SandboxId,
+        disposition: Disposition,
+    ) -> Result<ReleaseReceipt> {
+        let (copies, id) = (self.copies.clone(), id.clone());
+        let existed = blocking(Verb::Release, move || match disposition {
+            Disposition::Keep => Ok(copies.has(&id)),
+            Disposition::Destroy => copies.forget(&id),
+        });
+        let existed = existed.await?;
+        Ok(ReleaseReceipt {
+            existed,
+            disposition: match existed {
+                true => disposition,
+                false => Disposition::Keep,
+            },
+        })
+    }
+
+    /// Copies the workspace, where that is what the plan says.
+    async fn copy(
+        &self,
+        ctx: &Ctx,
+        spec: &AcquireSpec,
+        plan: &mut Plan,
+    ) -> Result<Option<PrivateCopy>> {
+        let Some(workspace) = plan.shown.first_mut() else {
+            return Ok(None);
+        };
+        if plan.workspace == Workspace::Bound {
+            return Ok(None);
+        }
+        let (copies, ctx, spec) = (self.copies.clone(), ctx.clone(), spec.clone());
+        let root = workspace.source.clone();
+        // It sees by itself whether it is still wanted, and is removed where nobody takes it.
+        let copy = blocking(Verb::Acquire, move || copies.take(&ctx, &spec, &root)).await?;
+        workspace.source = copy.tree();
+        Ok(Some(copy))
     }
 
     /// What the sandbox is, from what its engine says.
-    fn describe(&self, inside: Descriptor) -> Descriptor {
+    fn describe(&self, mut inside: Descriptor, copy: Option<&PrivateCopy>) -> Descriptor {
+        inside.notes.extend(copy.map(|copy| copy.note.clone()));
         Descriptor {
             location: NAME.into(),
             provider: NAME.into(),
             capabilities: inside.capabilities.intersection(&self.info.capabilities),
             ..inside
-        }
-    }
-}
-
-impl Place {
-    /// Ends it, and returns once nothing of it is left.
-    async fn end(&self) {
-        self.engine.end().await;
-        if let Some(group) = &self.group {
-            limits::remove(group).await;
         }
     }
 }
@@ -285,90 +268,51 @@ impl Living {
     }
 }
 
-/// Why there is no place.
-enum Trouble {
-    /// It cannot be had here.
-    Refused(Refusal),
-    /// It was not waited for.
-    Failed(Error),
+/// Does what waits for a disk, beside everything else that goes on.
+async fn blocking<T: Send + 'static>(
+    verb: Verb,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => Err(Error::new(verb, ErrorKind::Internal).detail(error)),
+    }
 }
 
-impl Trouble {
-    fn error(self, id: &SandboxId) -> Error {
-        match self {
-            Self::Refused(refusal) => refusal.error(id),
-            Self::Failed(error) => error.on(id),
-        }
-    }
+/// Removes a copy that was not kept.
+async fn drop_copy(copy: Option<PrivateCopy>) {
+    let _ = tokio::task::spawn_blocking(|| drop(copy)).await;
+}
+
+/// Keeps or removes a copy whose sandbox is gone.
+async fn give_up(
+    copy: PrivateCopy,
+    disposition: Disposition,
+    id: &SandboxId,
+) -> Result<Disposition> {
+    let id = id.clone();
+    blocking(Verb::Release, move || {
+        let done = match disposition {
+            Disposition::Keep => copy.keep(),
+            Disposition::Destroy => copy.destroy(),
+        };
+        done.map(|()| disposition).map_err(|error| {
+            Error::new(Verb::Release, ErrorKind::Io)
+                .on(id)
+                .detail(
+                    "the sandbox is gone; what was asked for its private copy could not be done",
+                )
+                .caused_by(error)
+        })
+    })
+    .await
 }
 
 /// Decides what a spec asks for, beside everything else that goes on: it may name many paths, and disks may be slow.
 async fn plan(ctx: &Ctx, spec: &AcquireSpec) -> Result<Plan> {
     let asked = spec.clone();
-    let decided = tokio::task::spawn_blocking(move || Plan::of(&asked, std::env::vars_os()));
-    match within(ctx, Verb::Acquire, &spec.id, decided).await? {
-        Ok(plan) => plan,
-        Err(error) => Err(Error::refused(Verb::Acquire, ErrorKind::Internal)
-            .on(&spec.id)
-            .detail(error)),
-    }
-}
-
-/// Who starts places here, and the user that is taken for one.
-fn starter() -> std::result::Result<(Starter, Option<Lone>), Refusal> {
-    if !rustix::process::geteuid().is_root() {
-        return Ok((Starter::User, None));
-    }
-    let user = lone::take()?;
-    Ok((Starter::Root { becomes: user.id }, Some(user)))
-}
-
-/// What the engine is told of the place it is in.
-fn claims(network: NetworkView, program: &Program) -> Vec<OsString> {
-    let mut claims: Vec<OsString> = Vec::new();
-    let mut claim = |name: &str, value: &str| claims.extend([name.into(), value.into()]);
-    claim("--location", NAME);
-    claim("--inherit", "nothing");
-    claim("--guard", "always");
-    // They are numbered anew in its user namespace.
-    claim("--own-users", "yes");
-    for directory in [TMP, HOME, "/dev/shm"] {
-        claim("--writable", directory);
-    }
-    for directory in view::readable(Path::new("/")) {
-        claim("--readable", directory);
-    }
-    claim("--kept-away", "write-contained");
-    match network {
-        NetworkView::None => {
-            for restriction in ["network-denied", "process-contained", "secrets-hidden"] {
-                claim("--kept-away", restriction);
-            }
-            claim("--note", "there is no network but a loopback of its own");
-        }
-        NetworkView::Machine => {
-            const GAP: &str = "services of this machine that listen on its network, or on a socket without a file, can be \
-                spoken to";
-            for restriction in ["process-contained", "secrets-hidden"] {
-                claim("--kept-partly", &format!("{restriction}={GAP}"));
-            }
-            claim("--note", "the network is this machine's");
-        }
-    }
-    claim(
-        "--note",
-        &format!("{TMP} and {HOME} are in memory, and gone with the sandbox"),
-    );
-    // `connect` names what it wants by a path, which no namespace of networks and no filter of system calls sees.
-    claim(
-        "--note",
-        "a socket that has a name in the workspace or in a mount can be connected to, and whoever listens on it be spoken \
-         to: show nothing that holds one",
-    );
-    for note in program.notes() {
-        claim("--note", &note);
-    }
-    claims
+    let decided = blocking(Verb::Acquire, move || Plan::of(&asked, std::env::vars_os()));
+    within(ctx, Verb::Acquire, &spec.id, decided).await?
 }
 
 #[async_trait]
@@ -393,7 +337,7 @@ impl Provider for Bubblewrap {
                 });
             }
         };
-        match self.place(ctx, &plan).await {
+        match self.places.place(ctx, &plan).await {
             Ok(place) => {
                 let inside = place.engine.connection();
                 let answer = answered(START, Verb::Probe, inside.probe(ctx, &plan.inside)).await;
@@ -427,21 +371,16 @@ impl Provider for Bubblewrap {
         &self,
         ctx: &Ctx,
         id: &SandboxId,
-        _disposition: Disposition,
+        disposition: Disposition,
     ) -> Result<ReleaseReceipt> {
         // One that is just being made is waited for, and then ended.
         let slot = self.slot(id);
         let released = match within(ctx, Verb::Release, id, slot.lock()).await {
-            Ok(mut living) => Ok(self.release_in(ctx, id, &mut living).await),
+            Ok(mut living) => self.release_in(ctx, id, disposition, &mut living).await,
             Err(error) => Err(error),
         };
         self.give_back(id, slot);
-        let existed = released?;
-        // The directory was there before, so that keeping it is all that is ever done.
-        Ok(ReleaseReceipt {
-            existed,
-            disposition: Disposition::Keep,
-        })
+        released
     }
 
     async fn list(&self, _ctx: &Ctx) -> Result<Vec<SandboxEntry>> {
@@ -456,6 +395,15 @@ impl Provider for Bubblewrap {
             })
         };
         let mut entries: Vec<_> = self.slots().iter().filter_map(entry).collect();
+        let copies = self.copies.clone();
+        let kept = blocking(Verb::List, move || Ok(copies.kept())).await?;
+        entries.extend(kept.into_iter().filter_map(|kept| {
+            Some(SandboxEntry {
+                id: SandboxId::new(kept.id).ok()?,
+                labels: kept.labels,
+                running: false,
+            })
+        }));
         entries.sort_by(|one, other| one.id.cmp(&other.id));
         Ok(entries)
     }

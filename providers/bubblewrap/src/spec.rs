@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use sandbox_core::{AcquireSpec, Error, ErrorKind, Network, Result, SandboxPath, Verb};
+use serde::Deserialize;
 
 use crate::environment;
 use crate::launch::{Access, Kind};
@@ -19,9 +20,34 @@ use crate::view::{NetworkView, Shown, WORKSPACE};
 /// Where nothing of this machine can be shown: the kernel's own files, and the engine's.
 pub(crate) const TAKEN: [&str; 4] = ["/proc", "/sys", "/dev", "/run/spp"];
 
+/// The schema of the options.
+pub(crate) const OPTIONS: &str = r#"{"type":"object","additionalProperties":false,"properties":{"workspace":{
+    "enum":["bound","copy"],"default":"bound",
+    "description":"Whether the sandbox works in the workspace itself, or in a private copy that is gone with it"}}}"#;
+
+/// What the options of this provider say.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Options {
+    workspace: Workspace,
+}
+
+/// How a workspace is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Workspace {
+    /// As it is.
+    #[default]
+    Bound,
+    /// As a copy that nobody else sees.
+    Copy,
+}
+
 /// A spec that can be tried.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
+    /// How the workspace is shown.
+    pub(crate) workspace: Workspace,
     pub(crate) network: NetworkView,
     /// The workspace first, then the mounts, what lies within another after it.
     pub(crate) shown: Vec<Shown>,
@@ -44,6 +70,7 @@ impl Plan {
         spec: &AcquireSpec,
         own: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Result<Self> {
+        let options = options(spec)?;
         let root = root(spec.root.as_deref().unwrap_or("."))?;
         let mut unmet = Vec::new();
         let network = match &spec.policy.network {
@@ -70,12 +97,14 @@ impl Plan {
         }
         let mut inside = spec.clone();
         inside.root = Some(WORKSPACE.to_owned());
+        inside.options = None;
         inside.policy.mounts = table.roots();
         // What hides them is a matter of mounts, and nothing that an engine could add to.
         inside.policy.hidden.clear();
         inside.policy.env = environment::policy(&spec.policy.env, own, table.shown());
         let (shown, hidden) = table.into_parts();
         Ok(Self {
+            workspace: options.workspace,
             network,
             shown,
             hidden,
@@ -93,6 +122,19 @@ fn few(reasons: &[String]) -> String {
         0 => told,
         more => format!("{told}; and {more} more"),
     }
+}
+
+fn options(spec: &AcquireSpec) -> Result<Options> {
+    let Some(text) = spec.options.as_deref().filter(|text| text.trim() != "null") else {
+        return Ok(Options::default());
+    };
+    serde_json::from_str(text).map_err(|error| {
+        Error::refused(Verb::Acquire, ErrorKind::UnsupportedSpec)
+            .on(&spec.id)
+            .detail(format_args!(
+                "the options are none of this provider's: {error}; there is `workspace`, which is \"bound\" or \"copy\""
+            ))
+    })
 }
 
 /// The workspace's real path, whatever it was named by: who names it stands in it.

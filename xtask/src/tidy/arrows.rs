@@ -49,8 +49,8 @@ const ARROWS: [(&str, &[&str]); 18] = [
 
 /// What every provider may depend on that has no row of its own: it is a client of the engine that
 /// it placed, and serves the host. What limits a place as a whole has to be made outside of it, where its
-/// provider is.
-const PROVIDERS: (&str, &[&str]) = ("providers", &[CORE, CGROUP, CLIENT, SERVER]);
+/// provider is; and what a provider keeps on a disk it copies and removes as others do.
+const PROVIDERS: (&str, &[&str]) = ("providers", &[CORE, CGROUP, CLIENT, SERVER, TREE]);
 
 /// Reports every forbidden arrow, and every crate that the table does not know.
 pub(crate) fn check(tree: &Tree) -> Vec<Problem> {

@@ -4,6 +4,7 @@
 //! root, for an ordinary user too ([`support::each`]).
 
 mod alone;
+mod copies;
 mod hostile;
 mod life;
 mod limits;
