@@ -112,6 +112,27 @@ pub(crate) fn born<const N: usize>(number: i64, arguments: [Argument<'_>; N]) ->
     Ok(())
 }
 
+/// Starts a copy of this process, which has one thread only: it does the work and ends.
+pub(crate) fn copy(work: impl FnOnce()) -> io::Result<i32> {
+    // SAFETY: nobody else here holds a lock that the copy could wait for.
+    let child = unsafe { libc::fork() };
+    if child < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if child == 0 {
+        work();
+        // SAFETY: the copy ends without running anything of the original's.
+        unsafe { libc::_exit(0) };
+    }
+    Ok(child)
+}
+
+/// Has a signal do nothing to this process and what it starts.
+pub(crate) fn ignore(signal: i32) {
+    // SAFETY: no handler is set that could run.
+    unsafe { libc::signal(signal, libc::SIG_IGN) };
+}
+
 /// Makes a user namespace by the door for 32-bit programs, whose numbers are others. What was answered, as
 /// the kernel gives it.
 #[cfg(target_arch = "x86_64")]

@@ -28,14 +28,18 @@ pub struct Ground {
     pub tcp: u16,
     /// A UDP service on the machine's loopback.
     pub udp: u16,
-    /// The name of an abstract socket, without the NUL.
+    /// The name of an abstract socket, without the NUL, and of a message queue.
     pub abstract_socket: String,
     /// A socket that somebody outside listens on, outside of every root.
     pub socket: PathBuf,
     /// One that lies in the workspace, relative to that.
     pub shared_socket: PathBuf,
+    /// A FIFO that somebody outside reads, outside of every root.
+    pub fifo: PathBuf,
     /// The key of shared memory that holds a secret, and of a message queue.
     pub shared_memory: i32,
+    /// Whether signals to everybody reach nothing but the column, as far as that keeps what it promises.
+    pub everybody: bool,
     /// A terminal of the same user.
     pub terminal: PathBuf,
 }

@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal};
 
 use super::files::writable;
 use super::processes::engine_pids;
-use super::{Tried, any, attempts, may};
+use super::{Tried, any, attempts, may, not_applicable};
 use crate::call::{NONE, call};
 use crate::ground::Ground;
 
@@ -52,6 +52,12 @@ attempts! {
         let size = call!(libc::SYS_sched_getaffinity, pid, 128, &mut same[..])?;
         may(call!(libc::SYS_sched_setaffinity, pid, size, &same[..]), &[])
     });
+    "L04" Engine "kill everything that can be signalled" "kill -9 -1" |ground| {
+        if !ground.everybody {
+            return not_applicable("whoever drives this column would be killed");
+        }
+        may(call!(libc::SYS_kill, -1, libc::SIGKILL), &[])
+    };
     "P29" Answer "set how the engine is scheduled" "resources" |ground| any(engine_pids(ground), WHO, |pid| {
         let priority = 0_u32.to_ne_bytes();
         may(call!(libc::SYS_sched_setscheduler, pid, libc::SCHED_OTHER, &priority[..]), &[])

@@ -2,12 +2,13 @@
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions, Permissions};
-use std::io;
+use std::io::{self, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use super::{Tried, any, attempts, blocked};
+use super::{Tried, any, attempts, blocked, may};
 use crate::attempt::processes::{engine_pids, others};
 use crate::call::{NONE, call};
 use crate::ground::{Ground, SECRET};
@@ -32,6 +33,16 @@ attempts! {
     "F45" Residue "put another file in its place" "baseline" replace;
     "F46" Residue "remove it" "baseline" |ground| removed(&ground.outside);
     "F47" Residue "change what its mode allows" "Landlock has no right for it" change_mode;
+    "F52" Answer "give a file outside an attribute" "Landlock has no right for it" |ground| {
+        let path = text(&ground.outside)?;
+        may(call!(libc::SYS_setxattr, &*path, c"user.spp-escape", c"x", 1, 0), &[libc::EOPNOTSUPP])
+    };
+    "F53" Arrival "write into a FIFO outside" "baseline" |ground| {
+        std::fs::OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(&ground.fifo)?.write_all(b"F53")?;
+        Ok("it was written".into())
+    };
+    "F54" Answer "set flags of a file outside, which is open for reading" "Landlock has no right for it" file_flags;
+    "F55" Residue "make a directory, a link or a FIFO outside" "baseline" make_outside;
     "F10" Answer "open a directory by its file system's number" "Shocker (docker, 2014)" by_number;
 }
 
@@ -192,6 +203,37 @@ fn removed(path: &Path) -> Tried {
 fn change_mode(ground: &Ground) -> Tried {
     std::fs::set_permissions(&ground.outside, Permissions::from_mode(0o666))?;
     Ok("everybody may".into())
+}
+
+/// Gives it the flags that it has.
+fn file_flags(ground: &Ground) -> Tried {
+    const GET_FLAGS: u64 = 0x8008_6601;
+    const SET_FLAGS: u64 = 0x4008_6602;
+    let file = File::open(&ground.outside)?;
+    let mut flags = [0_u8; 8];
+    call!(libc::SYS_ioctl, file.as_raw_fd(), GET_FLAGS, &mut flags[..])?;
+    may(
+        call!(libc::SYS_ioctl, file.as_raw_fd(), SET_FLAGS, &flags[..]),
+        &[],
+    )
+}
+
+fn make_outside(ground: &Ground) -> Tried {
+    let at = text(&ground.beside.join("left-F55"))?;
+    any(0..3, "kind", |kind| {
+        match kind {
+            0 => call!(libc::SYS_mkdirat, libc::AT_FDCWD, &*at, 0o700)?,
+            1 => call!(libc::SYS_symlinkat, c"/", libc::AT_FDCWD, &*at)?,
+            _ => call!(
+                libc::SYS_mknodat,
+                libc::AT_FDCWD,
+                &*at,
+                libc::S_IFIFO | 0o600,
+                0
+            )?,
+        };
+        Ok("it was made".into())
+    })
 }
 
 /// A handle of a name, and that handle opened: past every directory on the way to it.

@@ -26,6 +26,9 @@ attempts! {
         let own = std::process::id();
         may(call!(libc::SYS_kcmp, own, own, 0, 0, 0), &[])
     };
+    "K19" Answer "have the kernel look for a key, by a program of its own" "upcalls" |_| may(
+        call!(libc::SYS_request_key, c"user", c"spp-escape-none", NONE, -2), &[libc::ENOKEY]);
+    "P36" Answer "a namespace of clocks" "a flag that a list forgets" |_| may(call!(libc::SYS_unshare, 0x80 | libc::CLONE_NEWUSER), &[]);
     "P18" Answer "a user namespace: unshare" "the surface behind it" |_| may(call!(libc::SYS_unshare, libc::CLONE_NEWUSER), &[]);
     "P19" Answer "a user namespace: clone3, whose flags no filter sees" "the surface behind it" by_clone3;
     "P20" Answer "a user namespace: clone" "the surface behind it" |_| {

@@ -3,10 +3,12 @@
 //! An attempt takes what it knows of the outside, does what a hostile program would do, and tells either what
 //! it had by it or what kept it. Each runs in a process of its own, with the workspace as its directory.
 
+pub mod abuse;
 mod devices;
 mod engine;
 mod files;
 mod kernel;
+pub mod life;
 mod mounts;
 mod network;
 mod processes;
@@ -50,6 +52,44 @@ pub enum Judge {
     Bystander,
     /// What runs the commands no longer does, or lost this one.
     Engine,
+    /// What it uses up is not bounded, or a sandbox beside it no longer answers.
+    Abuse(Abuse),
+    /// It lives on after the end of what it was started by.
+    Outliving(Outliving),
+}
+
+/// How something is used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Abuse {
+    /// More of something than the limits of the policy allow; these, as in a configuration file.
+    Limit(&'static str),
+    /// More output than anybody keeps, to its end.
+    Output,
+    /// Output without an end and without a line's end.
+    EndlessOutput,
+    /// Time, by a process that hears no polite signal.
+    Stubborn,
+    /// Time, by a process that keeps the output open after the command has ended.
+    HeldPipe,
+    /// A process that is left behind by a command.
+    Daemon,
+    /// Entries of the process table.
+    Zombies,
+    /// The time of whoever reads what was planted in the workspace.
+    Unreadable,
+}
+
+/// What a process lives on after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outliving {
+    /// The provider was killed.
+    Provider,
+    /// The host was killed, so that the provider reads the end of its input.
+    Host,
+    /// What made the namespaces was killed.
+    Monitor,
+    /// The provider was killed, and with it who held a lock.
+    Lock,
 }
 
 /// What came of it: what was had, or why not.
@@ -129,6 +169,8 @@ pub fn all() -> impl Iterator<Item = &'static Attempt> {
         engine::ALL,
         processes::ALL,
         terminal::ALL,
+        abuse::ALL,
+        life::ALL,
     ]
     .into_iter()
     .flatten()
@@ -154,13 +196,13 @@ impl Attempt {
 
 /// One line of a table of attempts.
 macro_rules! attempts {
-    ($($id:literal $judge:ident $title:literal $source:literal $make:expr;)*) => {
+    ($($id:literal $judge:ident $(($($how:tt)*))? $title:literal $source:literal $make:expr;)*) => {
         pub(super) const ALL: &[$crate::attempt::Attempt] = &[$(
             $crate::attempt::Attempt {
                 id: $id,
                 title: $title,
                 source: $source,
-                judge: $crate::attempt::Judge::$judge,
+                judge: $crate::attempt::Judge::$judge $(($($how)*))?,
                 make: $make,
             },
         )*];

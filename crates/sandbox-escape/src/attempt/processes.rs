@@ -1,11 +1,13 @@
 //! Other processes: what is seen of them, what they hold, what can be done to them.
 
+use std::ffi::CString;
+use std::os::fd::AsRawFd as _;
 use std::path::Path;
 
 use rustix::process::{Pid, Signal};
 
 use super::files::secret_in;
-use super::{Tried, attempts, blocked, may, not_applicable};
+use super::{Tried, any, attempts, blocked, may, not_applicable};
 use crate::call::{NONE, attached, call};
 use crate::ground::Ground;
 
@@ -46,6 +48,19 @@ attempts! {
         let Some(pid) = bystander(ground) else { return blocked("it is not to be seen") };
         search(&std::fs::read(format!("/proc/{pid}/environ"))?)
     };
+    "P34" Bystander "have the kernel kill it, as one who is told of input" "signals by way of descriptors" by_input;
+    "P35" Answer "reach a named message queue of the machine" "message namespaces" |ground| {
+        let name = CString::new(ground.abstract_socket.as_str()).map_err(std::io::Error::from)?;
+        may(call!(libc::SYS_mq_open, &*name, libc::O_RDWR, 0, NONE), &[])
+    };
+    "P38" Bystander "kill it by the other calls that send signals" "calls that a list forgets" by_other_calls;
+    "P39" Answer "set the priority of all processes of a user" "resources" |_| may(
+        call!(libc::SYS_setpriority, libc::PRIO_USER, NOBODY, 0), &[libc::ESRCH]);
+    "P40" Answer "set how all processes of a user read and write" "resources" |_| {
+        const OF_A_USER: i32 = 3;
+        const BEST_EFFORT_4: i32 = (2 << 13) | 4;
+        may(call!(libc::SYS_ioprio_set, OF_A_USER, NOBODY, BEST_EFFORT_4), &[libc::ESRCH])
+    };
     "P32" Answer "reach a message queue of the machine" "message namespaces" |ground| may(call!(libc::SYS_msgget, ground.shared_memory, 0), &[]);
 }
 
@@ -77,14 +92,19 @@ fn all() -> impl Iterator<Item = i32> {
 }
 
 fn parent(pid: i32) -> Option<i32> {
+    stat(pid, 1)?.parse().ok()
+}
+
+/// The state of every process that can be seen, as one letter.
+pub(super) fn states() -> impl Iterator<Item = char> {
+    all().filter_map(|pid| stat(pid, 0)?.chars().next())
+}
+
+/// A word of what the kernel says of a process, counted from behind its name: the state, then the parent.
+fn stat(pid: i32, word: usize) -> Option<String> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // Behind the name: the state, and then the parent.
-    stat.rsplit(')')
-        .next()?
-        .split_whitespace()
-        .nth(1)?
-        .parse()
-        .ok()
+    let behind = stat.rsplit(')').next()?;
+    behind.split_whitespace().nth(word).map(str::to_owned)
 }
 
 /// The number of the process outside, where it is to be seen, and is that process.
@@ -93,6 +113,50 @@ fn bystander(ground: &Ground) -> Option<i32> {
     String::from_utf8_lossy(&arguments)
         .contains(crate::hostile::BYSTANDER)
         .then_some(ground.bystander)
+}
+
+/// A user that runs nothing: what is asked of its processes is allowed, and reaches none.
+const NOBODY: u32 = 4_000_000_001;
+/// Which signal tells of input.
+const F_SETSIG: i32 = 10;
+
+/// Names it as the one who is to be told of input, by a signal that ends it, and then sends some.
+fn by_input(ground: &Ground) -> Tried {
+    let pid = bystander(ground).ok_or(rustix::io::Errno::SRCH)?;
+    let (reader, writer) = std::os::unix::net::UnixStream::pair()?;
+    let number = reader.as_raw_fd();
+    call!(libc::SYS_fcntl, number, libc::F_SETOWN, pid)?;
+    call!(libc::SYS_fcntl, number, F_SETSIG, libc::SIGKILL)?;
+    call!(libc::SYS_fcntl, number, libc::F_SETFL, libc::O_ASYNC)?;
+    std::io::Write::write_all(&mut &writer, b"x")?;
+    Ok("it was told".into())
+}
+
+fn by_other_calls(ground: &Ground) -> Tried {
+    let pid = bystander(ground).ok_or(rustix::io::Errno::SRCH)?;
+    let mut told = [0_u64; 16];
+    // Which signal, and that a program sent it by itself.
+    told[0] = u64::from(libc::SIGKILL.cast_unsigned());
+    told[1] = u64::from(libc::SI_QUEUE.cast_unsigned());
+    any(0..5, "call", |which| {
+        let sent = match which {
+            0 => call!(libc::SYS_tkill, pid, libc::SIGKILL),
+            1 => call!(libc::SYS_tgkill, pid, pid, libc::SIGKILL),
+            2 => call!(libc::SYS_rt_sigqueueinfo, pid, libc::SIGKILL, &mut told[..]),
+            3 => call!(
+                libc::SYS_rt_tgsigqueueinfo,
+                pid,
+                pid,
+                libc::SIGKILL,
+                &mut told[..]
+            ),
+            _ => {
+                let process = call!(libc::SYS_pidfd_open, pid, 0)?;
+                call!(libc::SYS_pidfd_send_signal, process, libc::SIGKILL, NONE, 0)
+            }
+        };
+        may(sent, &[])
+    })
 }
 
 fn search(bytes: &[u8]) -> Tried {

@@ -19,6 +19,11 @@ attempts! {
         Ok("it is there".into())
     };
     "P33" Answer "type into the terminal of whoever started it" "CVE-2017-5226" |_| type_into(&File::open("/dev/tty")?, TIOCSTI);
+    "P37" Answer "have a terminal speak a modem's protocol" "CVE-2017-2636" |_| {
+        const GSM: u32 = 21;
+        let which = GSM.to_ne_bytes();
+        may(call!(libc::SYS_ioctl, own()?.as_raw_fd(), libc::TIOCSETD, &which[..]), &[libc::EINVAL])
+    };
     "P28" Arrival "write to another terminal of the user" "terminals understand commands" |ground| {
         let mut terminal = OpenOptions::new().write(true).custom_flags(libc::O_NOCTTY).open(&ground.terminal)?;
         terminal.write_all(b"P28")?;

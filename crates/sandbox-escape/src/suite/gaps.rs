@@ -27,7 +27,7 @@ pub const GAPS: &[Gap] = &[
     },
     Gap {
         columns: LOCAL,
-        ids: &["F06", "F47"],
+        ids: &["F06", "F47", "F52", "F54"],
         sentence: "modes, owners, times and attributes of your files elsewhere can be changed, though not what is in them",
     },
     Gap {

@@ -5,7 +5,9 @@
 //! | [`mod@column`] | the places that the hostile program is run in, and who starts them |
 //! | `prepare` | what needs root, or more than one user: directories, copies, the set-user-id helper |
 //! | `outside` | what is to be reached, and what was reached of it |
-//! | `place` | running one attempt in a column |
+//! | `place`, `naive`, `location` | running one attempt in a column |
+//! | `strain` | judging what uses things up |
+//! | `life` | judging what outlives what it was started by |
 //! | `worker` | one column from its beginning to its end, as its user |
 //! | [`gaps`] | what a location does not promise |
 //! | [`table`] | what all of it comes to |
@@ -14,13 +16,18 @@ pub mod column;
 pub mod gaps;
 pub mod table;
 
+mod life;
+mod location;
+mod naive;
 mod outside;
 mod place;
 mod prepare;
+mod strain;
 mod worker;
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{ExitCode, Stdio};
+use std::time::Duration;
 
 use clap::Parser;
 
@@ -33,7 +40,7 @@ use table::{Heard, Table};
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask escape")]
 struct Arguments {
-    /// What to try; everything if nothing is named.
+    /// What to try: names such as F01, or kinds such as F; everything if nothing is named.
     ids: Vec<String>,
     /// Print one JSON object in place of the table.
     #[arg(long)]
@@ -43,6 +50,11 @@ struct Arguments {
     column: Option<String>,
 }
 
+/// How long an attempt may take, and a bit.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// How long a healthy place takes to answer, at most, on a busy machine.
+const ANSWER: Duration = Duration::from_secs(5);
+
 /// Why the suite could not be run.
 type Failure = Box<dyn std::error::Error>;
 
@@ -50,7 +62,8 @@ type Failure = Box<dyn std::error::Error>;
 #[must_use]
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    if let Some(unknown) = arguments.ids.iter().find(|id| attempt::named(id).is_none()) {
+    let is_unknown = |id: &&String| selected(std::slice::from_ref(*id)).is_empty();
+    if let Some(unknown) = arguments.ids.iter().find(is_unknown) {
         eprintln!("escape: there is no attempt `{unknown}`; without any, all are tried and listed");
         return ExitCode::from(2);
     }
@@ -87,7 +100,7 @@ fn be_column(name: &str, ids: &[String]) -> Result<(), Failure> {
 
 fn selected(ids: &[String]) -> Vec<&'static attempt::Attempt> {
     attempt::all()
-        .filter(|it| ids.is_empty() || ids.iter().any(|id| id == it.id))
+        .filter(|it| ids.is_empty() || ids.iter().any(|id| id == it.id || *id == it.id[..1]))
         .collect()
 }
 

@@ -4,6 +4,7 @@
 //! reach it because that user may.
 
 use std::collections::BTreeSet;
+use std::ffi::CString;
 use std::fs::File;
 use std::io::Read;
 use std::mem::ManuallyDrop;
@@ -17,7 +18,10 @@ use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustix::fs::{CWD, FileType, Mode};
+
 use super::Failure;
+use crate::attempt::life::{ALIVE, STOP};
 use crate::call::{NONE, call, share};
 use crate::ground::Ground;
 use crate::hostile::{BYSTANDER, command};
@@ -38,8 +42,9 @@ pub(super) struct Outside {
     bystander: Child,
     segment: i64,
     queue: i64,
+    queue_name: CString,
     /// Descriptors that a careless program would let everybody inherit.
-    _leaked: [OwnedFd; 2],
+    leaked: [OwnedFd; 2],
     /// Closed with the process: one whose terminal goes away is ended by that.
     _terminals: ManuallyDrop<[OwnedFd; 2]>,
 }
@@ -78,6 +83,15 @@ impl Outside {
         receive(&arrived, move |room| udp.recv(room));
         receive(&arrived, move |room| datagrams.recv(room));
 
+        let fifo = directory.join("fifo");
+        rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
+        // Open on both ends, so that it has no end.
+        let mut ends = File::options().read(true).write(true).open(&fifo)?;
+        receive(&arrived, move |room| ends.read(room));
+
+        let queue_name = CString::new(abstract_socket.as_str())?;
+        let flags = libc::O_CREAT | libc::O_EXCL | libc::O_RDWR | libc::O_CLOEXEC;
+        call!(libc::SYS_mq_open, &*queue_name, flags, 0o600, NONE)?;
         let key = i32::try_from(std::process::id())? | 0x5350_0000;
         let bystander = bystander(directory, secret)?;
         let ground = Ground {
@@ -92,8 +106,10 @@ impl Outside {
             udp: udp_port,
             abstract_socket,
             socket: directory.join("service"),
+            fifo,
             shared_socket: "service".into(),
             shared_memory: key,
+            everybody: false,
             terminal,
         };
         let mut outside = Self {
@@ -103,12 +119,13 @@ impl Outside {
             arrived,
             bystander,
             segment: share(key, secret.as_bytes())?,
+            queue_name,
             queue: call!(
                 libc::SYS_msgget,
                 key,
                 libc::IPC_CREAT | libc::IPC_EXCL | 0o600
             )?,
-            _leaked: [
+            leaked: [
                 leak(directory, libc::O_DIRECTORY)?,
                 leak(&directory.join("secret"), 0)?,
             ],
@@ -121,6 +138,11 @@ impl Outside {
     /// Puts back what an attempt may have changed.
     pub(super) fn restore(&mut self) -> Result<(), Failure> {
         self.heard().clear();
+        let alive = self.directory.join("workspace").join(ALIVE);
+        if alive.exists() {
+            self.end_survivors()?;
+        }
+        std::fs::write(alive, "")?;
         for path in self.left() {
             remove(&path)?;
         }
@@ -202,6 +224,45 @@ impl Outside {
         }
     }
 
+    /// Whether something that an attempt left holds its lock, and so is alive.
+    pub(super) fn somebody_lives(&self) -> bool {
+        let path = self.directory.join("workspace").join(ALIVE);
+        File::open(path).is_ok_and(|file| file.try_lock().is_err())
+    }
+
+    /// Whether somebody else holds the lock that this process held, and gives up here.
+    pub(super) fn is_lock_held(&mut self) -> bool {
+        // Two at once: the one that is asked is another than the one that was held.
+        let (Ok(again), Ok(asked)) = (
+            leak(&self.directory, libc::O_DIRECTORY),
+            File::open(&self.ground.secret),
+        ) else {
+            return true;
+        };
+        drop(std::mem::replace(&mut self.leaked[1], again));
+        let held = asked.try_lock().is_err();
+        drop(asked);
+        if let Ok(again) = leak(&self.ground.secret, 0) {
+            self.leaked[1] = again;
+        }
+        held
+    }
+
+    /// Ends what an attempt left alive.
+    fn end_survivors(&self) -> Result<(), Failure> {
+        let workspace = self.directory.join("workspace");
+        let started = Instant::now();
+        std::fs::write(workspace.join(STOP), "")?;
+        while self.somebody_lives() {
+            if started.elapsed() > Duration::from_secs(60) {
+                return Err("what an attempt left does not end".into());
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        remove(&workspace.join(STOP))?;
+        Ok(())
+    }
+
     /// Where something may have been left.
     fn left(&self) -> Vec<PathBuf> {
         let name = format!("spp-escape-{}", self.ground.driver);
@@ -211,6 +272,7 @@ impl Outside {
             .collect();
         all.push(self.directory.join("bin/left-F33"));
         all.push(self.directory.join("left-F34"));
+        all.push(self.directory.join("left-F55"));
         all
     }
 
@@ -221,9 +283,11 @@ impl Outside {
 
 impl Drop for Outside {
     fn drop(&mut self) {
+        let _ = self.end_survivors();
         let _ = self.bystander.kill();
         let _ = self.bystander.wait();
         let _ = call!(libc::SYS_shmctl, self.segment, libc::IPC_RMID, NONE);
+        let _ = call!(libc::SYS_mq_unlink, &*self.queue_name);
         let _ = call!(libc::SYS_msgctl, self.queue, libc::IPC_RMID, NONE);
         for path in self.left() {
             let _ = remove(&path);
@@ -232,7 +296,11 @@ impl Drop for Outside {
 }
 
 fn remove(path: &Path) -> std::io::Result<()> {
-    match std::fs::remove_file(path) {
+    let removed = match path.symlink_metadata() {
+        Ok(metadata) if metadata.is_dir() => std::fs::remove_dir(path),
+        _ => std::fs::remove_file(path),
+    };
+    match removed {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }

@@ -25,7 +25,8 @@ pub(super) const EXECUTABLES_VARIABLE: &str = "SPP_ESCAPE_EXECUTABLES";
 /// The hostile program.
 const HOSTILE: &str = "spp-escape";
 /// What a column runs beside it.
-const EXECUTABLES: [&str; 4] = [
+const EXECUTABLES: [&str; 5] = [
+    "spp",
     "spp-engine",
     "spp-escape-suite",
     "spp-provider-bubblewrap",
@@ -66,7 +67,7 @@ impl Prepared {
         }
         let user = user_of(column.starter);
         let directory = self.scratch.path().canonicalize()?.join(column.name);
-        for name in ["", "workspace", "readonly", "hostile", "bin"] {
+        for name in ["", "workspace", "neighbour", "readonly", "hostile", "bin"] {
             let path = directory.join(name);
             std::fs::create_dir(&path)?;
             own(&path, user)?;

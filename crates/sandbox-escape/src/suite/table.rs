@@ -205,11 +205,9 @@ impl Table {
             }
         }
         text.push('\n');
-        for filled in self
-            .columns
-            .iter()
-            .filter(|it| it.column.role == Role::Guarded && it.left_out.is_none())
-        {
+        let rows = self.attempts.iter().filter(|it| self.counts(it)).count();
+        let _ = writeln!(text, "{rows} of {} count", self.attempts.len());
+        for filled in self.columns.iter().filter(|it| it.left_out.is_none()) {
             let (tried, succeeded) = self.figures(filled);
             let _ = writeln!(
                 text,
@@ -217,6 +215,7 @@ impl Table {
                 filled.column.title
             );
         }
+        self.not_tried(&mut text);
         for gap in gaps::GAPS {
             let _ = writeln!(
                 text,
@@ -230,6 +229,20 @@ impl Table {
             let _ = writeln!(text, "PROBLEM {problem}");
         }
         text
+    }
+
+    /// Why something was not tried in a guarded column.
+    fn not_tried(&self, text: &mut String) {
+        for filled in &self.columns {
+            if filled.column.role == Role::Control {
+                continue;
+            }
+            for (id, verdict) in &filled.verdicts {
+                if let Verdict::NotApplicable(reason) = verdict {
+                    let _ = writeln!(text, "not tried ({id}; {}): {reason}", filled.column.name);
+                }
+            }
+        }
     }
 
     fn line(&self, text: &mut String, attempt: &Attempt, widest: usize) {

@@ -4,11 +4,12 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use super::Failure;
-use super::column::Column;
+use super::column::{Column, Role};
 use super::outside::Outside;
 use super::place::{Ended, Place};
 use super::prepare::{DIRECTORY_VARIABLE, SECRET_VARIABLE};
 use super::table::{Heard, Verdict};
+use super::{life, strain};
 use crate::attempt::{Attempt, Judge};
 use crate::report::Told;
 
@@ -31,6 +32,17 @@ async fn all(column: &Column, attempts: &[&Attempt], outside: &mut Outside) -> R
     let mut open = None;
     for attempt in attempts {
         outside.restore()?;
+        if let Some(verdict) = apart(column, attempt, outside).await {
+            // It found its workspace changed.
+            if let Some(place) = open.take() {
+                Place::close(place).await;
+            }
+            tell(&Heard::Verdict {
+                id: attempt.id.to_owned(),
+                verdict,
+            });
+            continue;
+        }
         let mut place = match open.take() {
             Some(place) => place,
             None => match Place::open(column.by, outside).await {
@@ -66,6 +78,20 @@ async fn all(column: &Column, attempts: &[&Attempt], outside: &mut Outside) -> R
     Ok(())
 }
 
+/// What came of an attempt that is made in places of its own, or nothing if it is none of these.
+async fn apart(column: &Column, attempt: &Attempt, outside: &mut Outside) -> Option<Verdict> {
+    let judged = match attempt.judge {
+        Judge::Abuse(abuse) => strain::judged(column, attempt.id, abuse, outside).await,
+        Judge::Outliving(outliving) => life::judged(column, attempt.id, outliving, outside).await,
+        _ => return None,
+    };
+    Some(judged.unwrap_or_else(|failure| match column.role {
+        // What could not be tried shows nothing, and what could not be judged was not held.
+        Role::Control => Verdict::NotApplicable(failure.to_string()),
+        Role::Guarded => Verdict::Escaped(format!("it could not be judged: {failure}")),
+    }))
+}
+
 fn judged(
     attempt: &Attempt,
     ended: &Ended,
@@ -94,7 +120,7 @@ fn judged(
         Judge::Residue => outside.changed(),
         Judge::SetId => outside.set_id(),
         Judge::Bystander => outside.is_bystander_gone().then(|| "it is gone".to_owned()),
-        Judge::Engine => None,
+        Judge::Engine | Judge::Abuse(_) | Judge::Outliving(_) => None,
     };
     match (seen, told) {
         (Some(seen), _) => Verdict::Escaped(seen),
