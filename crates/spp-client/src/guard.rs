@@ -15,11 +15,11 @@ use std::borrow::Cow;
 use sandbox_core::ErrorKind;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use spp_protocol::codec::{Envelope, Id, Line, id_in_prefix};
+use spp_protocol::codec::{Envelope, Id, Line, has_in_prefix, id_in_prefix, method_in_prefix};
 use spp_protocol::error::code_of;
 
 use crate::pending::{PendingCall, PendingCalls};
-use crate::shared::LONG;
+use crate::shared::{LONG, LONG_ANSWER};
 
 /// What a line is.
 #[derive(Debug)]
@@ -37,6 +37,8 @@ pub(crate) enum Verdict<'a> {
     Unasked,
     /// No message of the protocol, and why.
     Bad(&'static str),
+    /// What may be the answer to any call, of which nothing can be read: whoever waits for it would wait for ever.
+    Lost(&'static str),
 }
 
 /// An answer in canonical form.
@@ -67,13 +69,17 @@ pub(crate) fn inspect<'a>(line: &Line<'a>, calls: &PendingCalls) -> Verdict<'a> 
     let line = match line {
         Line::Complete(line) => line,
         Line::TooLong { prefix } => {
-            return match id_in_prefix(prefix).and_then(|id| Some((id, calls.take(id)?))) {
-                Some((id, call)) => failed(
-                    id,
-                    call,
-                    ErrorKind::TooLarge,
-                    "the answer is longer than a line may be; ask for less",
-                ),
+            return match id_in_prefix(prefix) {
+                Some(id) => match calls.take(id) {
+                    Some(call) => failed(
+                        id,
+                        call,
+                        ErrorKind::TooLarge,
+                        "the answer is longer than a line may be; ask for less",
+                    ),
+                    None => Verdict::Bad(LONG),
+                },
+                None if may_be_answer(prefix) => Verdict::Lost(LONG_ANSWER),
                 None => Verdict::Bad(LONG),
             };
         }
@@ -98,6 +104,9 @@ pub(crate) fn inspect<'a>(line: &Line<'a>, calls: &PendingCalls) -> Verdict<'a> 
                 ErrorKind::Protocol,
                 "the provider's answer is not JSON",
             ),
+            None if is_answer(line) => {
+                Verdict::Lost("an answer is not JSON, and does not say whose it is")
+            }
             None => Verdict::Bad("the line is not JSON"),
         };
     };
@@ -113,6 +122,17 @@ pub(crate) fn inspect<'a>(line: &Line<'a>, calls: &PendingCalls) -> Verdict<'a> 
         (None, Some(Id::Number(id))) => answer(id, line, envelope.result, envelope.error, calls),
         (None, _) => Verdict::Bad("the answer has no id that we gave out"),
     }
+}
+
+/// Whether a line of which only this beginning is known may be an answer: an object without a method so far.
+fn may_be_answer(prefix: &[u8]) -> bool {
+    prefix.trim_ascii_start().first() == Some(&b'{') && method_in_prefix(prefix).is_none()
+}
+
+/// Whether what is no JSON was to be an answer, of which no id is to be seen.
+fn is_answer(line: &[u8]) -> bool {
+    let has = |name| has_in_prefix(line, name);
+    !has("id") && !has("method") && (has("result") || has("error"))
 }
 
 /// The result of an answer that is spelled as most peers spell it, without a look inside: whoever made
@@ -330,6 +350,41 @@ mod tests {
                 serde_json::from_str::<serde_json::Value>(&result).is_err(),
                 "{line} gave {result}"
             );
+        }
+    }
+
+    #[test]
+    fn what_may_be_any_calls_answer_and_cannot_be_read_is_told_from_what_is_none() {
+        fn beginning(text: &str) -> Verdict<'_> {
+            let prefix = text.as_bytes();
+            inspect(&Line::TooLong { prefix }, &calls())
+        }
+        fn whole(text: &str) -> Verdict<'_> {
+            inspect(&Line::Complete(text.as_bytes()), &calls())
+        }
+        for answer in [
+            r#"{"jsonrpc":"2.0","result":{"id":7,"#,
+            r#" {"result":"xxxxxxxxxxxxxxxxxxxxx"#,
+            r#"{"id":"7","result":""#,
+        ] {
+            assert!(matches!(beginning(answer), Verdict::Lost(_)), "{answer}");
+        }
+        for none in [
+            "a log without an end of a line",
+            r#"{"jsonrpc":"2.0","method":"stream/data","params":{"#,
+            r#"{"jsonrpc":"2.0","id":8,"result":""#,
+        ] {
+            assert!(matches!(beginning(none), Verdict::Bad(_)), "{none}");
+        }
+        assert!(matches!(
+            whole(r#"{"jsonrpc":"2.0","result":{"a":"#),
+            Verdict::Lost(_)
+        ));
+        for none in [
+            r#"{"level":"info","#,
+            r#"{"jsonrpc":"2.0","method":"x","result":"#,
+        ] {
+            assert!(matches!(whole(none), Verdict::Bad(_)), "{none}");
         }
     }
 

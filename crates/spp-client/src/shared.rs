@@ -31,6 +31,9 @@ use crate::pending::PendingCalls;
 pub(crate) const ENDING_SLOTS: usize = 64;
 /// What is wrong with a line whose end is too far.
 pub(crate) const LONG: &str = "the line is longer than a line may be";
+/// The same of what may be an answer.
+pub(crate) const LONG_ANSWER: &str =
+    "an answer is longer than a line may be, and does not begin with the id of its call";
 /// Bad lines within [`BAD_LINE_PERIOD`] that a connection survives.
 const BAD_LINES: u32 = 100;
 const BAD_LINE_PERIOD: Duration = Duration::from_secs(60);
@@ -273,6 +276,12 @@ impl Shared {
                 }
             }
             Verdict::Bad(problem) => self.bad_line(shown, problem),
+            Verdict::Lost(problem) => {
+                self.bad_line(shown, problem);
+                self.finish(ConnectionEnd::disconnected(format!(
+                    "the provider does not speak the protocol any more: {problem}"
+                )));
+            }
         }
         None
     }

@@ -163,6 +163,36 @@ async fn an_over_long_answer_fails_its_own_call() {
         .expect("the connection lives");
 }
 
+/// Nobody can tell whose it is, so nobody is left waiting.
+#[tokio::test]
+async fn an_answer_that_cannot_be_told_from_others_ends_the_connection_for_every_caller() {
+    let long = format!(
+        r#"{{"jsonrpc":"2.0","result":"{}","id":"#,
+        "x".repeat(17 << 20)
+    );
+    for (answer, says) in [
+        (Some(long), "id of its call"),
+        // One that is cut off before its id.
+        (None, "whose it is"),
+    ] {
+        let (sandbox, _connection, mut peer) = with_sandbox(ConnectOptions::default()).await;
+        let (reading, other) = (read(&sandbox), read(&sandbox));
+        let request = peer.request().await;
+        peer.request().await;
+        let line = match answer {
+            Some(beginning) => format!("{beginning}{}}}", request["id"]),
+            None => r#"{"jsonrpc":"2.0","result":{"a":"#.to_owned(),
+        };
+        peer.last_line(line).await;
+        for waiting in [reading, other] {
+            let result = soon(waiting).await.expect("the task lives");
+            let error = result.expect_err("nobody knows");
+            assert_eq!(error.kind(), ErrorKind::Disconnected, "{error}");
+            assert!(error.to_string().contains(says), "{error}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn an_answer_counts_once_and_only_for_what_was_asked() {
     let (sandbox, connection, mut peer) = with_sandbox(ConnectOptions::default()).await;

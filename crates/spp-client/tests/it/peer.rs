@@ -64,6 +64,12 @@ impl Peer {
             .expect("the client reads");
     }
 
+    /// A line of which the client need not read all.
+    pub(crate) async fn last_line(&mut self, line: impl AsRef<[u8]>) {
+        let _ = self.output.write_all(line.as_ref()).await;
+        let _ = self.output.write_all(b"\n").await;
+    }
+
     pub(crate) async fn answer(&mut self, id: &Value, result: Value) {
         let answer = json!({ "jsonrpc": "2.0", "id": id, "result": result });
         self.line(answer.to_string()).await;

@@ -89,7 +89,7 @@ async fn a_message_that_is_dropped_is_not_shown_and_a_stray_print_is() {
             .to_string(),
         json!({ "jsonrpc": "2.0", "method": "$/progress", "params": SECRET }).to_string(),
         format!(r#" {{"jsonrpc":"2.0","id":5,"result":"{SECRET}"#),
-        format!(r#"{{"text":"{SECRET}{}"#, "x".repeat(9 << 20)),
+        format!(r#"{{"method":"log","text":"{SECRET}{}"#, "x".repeat(9 << 20)),
         "Welcome to the box".to_owned(),
     ] {
         peer.line(line).await;

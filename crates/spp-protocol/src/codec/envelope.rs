@@ -88,6 +88,12 @@ pub fn method_in_prefix(prefix: &[u8]) -> Option<&str> {
         .filter(|name| !name.contains('\\'))
 }
 
+/// Whether the outermost object has a member of this name in the first bytes of a message.
+#[must_use]
+pub fn has_in_prefix(prefix: &[u8], name: &str) -> bool {
+    member_in_prefix(prefix, name.as_bytes()).is_some()
+}
+
 /// What follows the colon of a member of the outermost object.
 fn member_in_prefix<'a>(prefix: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let mut depth = 0u32;

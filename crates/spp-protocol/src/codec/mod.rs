@@ -10,8 +10,8 @@ pub mod line;
 pub mod stream_data;
 
 pub use envelope::{
-    Envelope, Id, id_in_prefix, method_in_prefix, params, result, write_notification,
-    write_response,
+    Envelope, Id, has_in_prefix, id_in_prefix, method_in_prefix, params, result,
+    write_notification, write_response,
 };
 pub use line::{Line, LineBuffer};
 pub use stream_data::{
