@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sandbox_cgroup::Group;
 use sandbox_core::{Ctx, Error, ErrorKind, SandboxId};
-use spp_client::place::{PlaceOptions, Placed, Spawner, StartFault, find_engine};
+use spp_client::place::{NotEnded, PlaceOptions, Placed, Spawner, StartFault, find_engine};
 
 use crate::bwrap::{Finder, Program};
 use crate::launch::{self, ARGUMENT, Item, Order, Starter};
@@ -40,11 +40,16 @@ pub(crate) struct Place {
 
 impl Place {
     /// Ends it, and returns once nothing of it is left.
-    pub(crate) async fn end(&self) {
-        self.engine.end().await;
+    ///
+    /// # Errors
+    ///
+    /// Something is.
+    pub(crate) async fn end(&self) -> Result<(), NotEnded> {
+        self.engine.end().await?;
         if let Some(group) = &self.group {
             limits::remove(group).await;
         }
+        Ok(())
     }
 }
 

@@ -18,6 +18,7 @@ use sandbox_core::{
     Probe, Provider, ProviderInfo, ReleaseReceipt, Result, Sandbox, SandboxEntry, SandboxId,
     SandboxState, TemplateReceipt, TemplateSpec, Update, Verb,
 };
+use spp_client::place::NotEnded;
 
 use crate::copies::{Copies, PrivateCopy};
 use crate::place::{Place, Places, START, Trouble};
@@ -136,7 +137,9 @@ impl Bubblewrap {
                 copy,
             }),
             Err(error) => {
-                place.end().await;
+                if let Err(left) = place.end().await {
+                    return Err(error.detail(left));
+                }
                 drop_copy(copy).await;
                 // Whatever the engine had done is gone with it.
                 Err(error.with_effect(Effect::None))
@@ -163,7 +166,8 @@ impl Bubblewrap {
                     ));
             }
             // It stays here until it is gone, so that whoever gives up waiting leaves that to the next.
-            within(ctx, Verb::Acquire, &spec.id, known.place.end()).await?;
+            let ended = within(ctx, Verb::Acquire, &spec.id, known.place.end()).await?;
+            ended.map_err(|left| still_there(Verb::Acquire, &spec.id, left))?;
             // A life that was lost has lost its copy as well, unless that was kept once.
             if let Some(lost) = living.take() {
                 drop_copy(lost.copy).await;
@@ -188,14 +192,21 @@ impl Bubblewrap {
         if existed {
             known.is_released = true;
             let left = ctx.remaining().map_or(RELEASE, |left| left.min(RELEASE));
-            let ctx = ctx.clone().with_timeout(left);
             let inside = known.place.engine.connection();
-            // So that what holds the sandbox learns that it was released. The place is ended in any case.
-            if let Err(error) = inside.release(&ctx, id, Disposition::Keep).await {
-                tracing::debug!(sandbox = %id, %error, "the engine did not release it");
+            // So that what holds the sandbox learns that it was released. The place is ended in any case, also where
+            // the engine does not even answer that it gave up.
+            let released = inside.release(ctx, id, Disposition::Keep);
+            match tokio::time::timeout(left, released).await {
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => {
+                    tracing::debug!(sandbox = %id, %error, "the engine did not release it");
+                }
+                Err(_) => tracing::debug!(sandbox = %id, "the engine did not release it in time"),
             }
         }
-        known.place.end().await;
+        // It stays here as long as something of it does, so that it can be asked again.
+        let ended = known.place.end().await;
+        ended.map_err(|left| still_there(Verb::Release, id, left))?;
         let copy = living.take().and_then(|known| known.copy);
         // A workspace that was there before stays, whatever is asked for.
         let disposition = match copy {
@@ -315,6 +326,13 @@ async fn plan(ctx: &Ctx, spec: &AcquireSpec) -> Result<Plan> {
     within(ctx, Verb::Acquire, &spec.id, decided).await?
 }
 
+/// That something of a sandbox runs on, although it was killed.
+fn still_there(verb: Verb, id: &SandboxId, left: NotEnded) -> Error {
+    Error::new(verb, ErrorKind::ProviderUnavailable)
+        .on(id)
+        .detail(left)
+}
+
 #[async_trait]
 impl Provider for Bubblewrap {
     fn info(&self) -> Arc<ProviderInfo> {
@@ -341,7 +359,9 @@ impl Provider for Bubblewrap {
             Ok(place) => {
                 let inside = place.engine.connection();
                 let answer = answered(START, Verb::Probe, inside.probe(ctx, &plan.inside)).await;
-                place.end().await;
+                if let Err(left) = place.end().await {
+                    return Err(still_there(Verb::Probe, &spec.id, left));
+                }
                 answer
             }
             Err(Trouble::Refused(refusal)) => Ok(refusal.probe()),

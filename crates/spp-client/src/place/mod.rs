@@ -11,13 +11,14 @@
 //! Not here: how a place is kept apart from the rest of the machine, which is each provider's own.
 
 mod executable;
+mod first;
 mod spawner;
 mod start;
 mod words;
 
 pub use executable::{ENGINE, EngineFault, EngineFile, find_engine};
 pub use spawner::Spawner;
-pub use start::{PlaceOptions, Placed, StartFault};
+pub use start::{NotEnded, PlaceOptions, Placed, StartFault};
 
 use sandbox_core::{Capabilities, Capability};
 

@@ -4,8 +4,9 @@
 //! more use for it. The end of the engine's output is held back until the process was waited for, so that what
 //! calls fail with is how the place ended, and not that a pipe was closed.
 //!
-//! **Invariant:** once [`Placed::end`] has returned, the process was waited for, and nobody holds the
-//! other ends of its pipes any more, as far as a second shows.
+//! **Invariant:** once [`Placed::end`] has returned, the process was waited for, nobody holds the
+//! other ends of its pipes any more, as far as a second shows, and nothing is left in the namespace of processes that it
+//! held, if it held one (`first`); or it is said that something is.
 
 use std::io;
 use std::pin::Pin;
@@ -21,6 +22,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use super::first::{self, First};
 use super::spawner::Spawner;
 use super::words::{Words, drain};
 use crate::{ConnectOptions, Connection, Strictness};
@@ -30,7 +32,7 @@ const GRACE: Duration = Duration::from_secs(1);
 /// How long the other ends of its pipes may stay open after the process was waited for.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How long the end of the output is held back for the process to be waited for.
-const HELD: Duration = Duration::from_secs(3);
+const HELD: Duration = Duration::from_secs(5);
 
 /// How an engine is started.
 #[derive(Clone, Debug)]
@@ -72,8 +74,26 @@ pub enum StartFault {
 #[derive(Debug)]
 pub struct Placed {
     connection: Arc<Connection>,
-    gone: watch::Receiver<bool>,
+    gone: watch::Receiver<State>,
 }
+
+/// What has become of a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    There,
+    /// Nothing of it is left.
+    Gone,
+    /// What was started is gone, and something that it held is not.
+    Left,
+}
+
+/// Something of a place that was killed still runs, most often because the kernel waits for a device or another machine.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error(
+    "something in the place still runs {} s after it was killed; see what it waits for (`ps -e -o pid,stat,wchan`)",
+    first::END.as_secs()
+)]
+pub struct NotEnded;
 
 impl Placed {
     /// Starts an engine and greets it.
@@ -101,7 +121,7 @@ impl Placed {
         };
         let words = Words::default();
         let drained = tokio::spawn(drain(errors, options.provider.clone(), words.clone()));
-        let (tell, gone) = watch::channel(false);
+        let (tell, gone) = watch::channel(State::There);
         let output = HeldEnd::new(output, gone.clone());
         let connect = ConnectOptions {
             strictness: Strictness::Engine,
@@ -131,6 +151,7 @@ impl Placed {
         match opened {
             Ok(connection) => {
                 let life = Life {
+                    first: First::beneath(child.id()),
                     child,
                     connection: Arc::clone(&connection),
                     drained,
@@ -140,7 +161,11 @@ impl Placed {
                 Ok(Self { connection, gone })
             }
             Err(error) => {
+                let first = First::beneath(child.id());
                 let _ = child.kill().await;
+                if let Some(first) = first {
+                    first.ended().await;
+                }
                 let _ = timeout(LAST_WORDS, drained).await;
                 Err(StartFault::Handshake {
                     error,
@@ -159,15 +184,23 @@ impl Placed {
     /// Whether it can still be spoken to.
     #[must_use]
     pub fn is_there(&self) -> bool {
-        !*self.gone.borrow() && !self.connection.is_closed()
+        *self.gone.borrow() == State::There && !self.connection.is_closed()
     }
 
     /// Ends the place, and waits until it is gone.
-    pub async fn end(&self) {
+    ///
+    /// # Errors
+    ///
+    /// [`NotEnded`], as often as this is called.
+    pub async fn end(&self) -> Result<(), NotEnded> {
         self.connection.lose("the place was given back");
         let mut gone = self.gone.clone();
         // The sender is only dropped by a task that was ended with the whole runtime.
-        let _ = gone.wait_for(|gone| *gone).await;
+        let state = gone.wait_for(|state| *state != State::There).await;
+        match state.map(|state| *state) {
+            Ok(State::Left) => Err(NotEnded),
+            Ok(State::There | State::Gone) | Err(_) => Ok(()),
+        }
     }
 }
 
@@ -213,6 +246,8 @@ fn check(connection: &Connection, options: &PlaceOptions) -> Result<(), Error> {
 
 /// The operating system's side of a place that has answered.
 struct Life {
+    /// What everything inside ends with, if the place is such a one.
+    first: Option<First>,
     child: Child,
     connection: Arc<Connection>,
     drained: JoinHandle<()>,
@@ -220,7 +255,7 @@ struct Life {
 }
 
 impl Life {
-    async fn watch(mut self, tell: watch::Sender<bool>) {
+    async fn watch(mut self, tell: watch::Sender<State>) {
         let status = tokio::select! {
             status = self.child.wait() => status,
             // The engine's input is closed with the connection, and that ends it.
@@ -232,17 +267,25 @@ impl Life {
                 }
             },
         };
+        let state = match &self.first {
+            Some(first) if !first.ended().await => State::Left,
+            Some(_) | None => State::Gone,
+        };
         let _ = timeout(LAST_WORDS, self.drained).await;
         let words = self.words.text();
-        let ended = match status {
+        let mut ended = match status {
             Ok(status) => format!("the place ended ({status})"),
             Err(error) => format!("the place cannot be watched: {error}"),
         };
+        if state == State::Left {
+            tracing::error!("{NotEnded}");
+            ended = format!("{ended}; {NotEnded}");
+        }
         self.connection.lose(match words.lines().last() {
             Some(last) => format!("{ended}; its last words: {last}"),
             None => ended,
         });
-        tell.send_replace(true);
+        tell.send_replace(state);
     }
 }
 
@@ -257,12 +300,12 @@ async fn until(time: Option<Duration>) {
 /// A reader whose end comes once the process is gone, or does not go.
 struct HeldEnd<R> {
     inner: R,
-    gone: watch::Receiver<bool>,
+    gone: watch::Receiver<State>,
     end: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 impl<R> HeldEnd<R> {
-    fn new(inner: R, gone: watch::Receiver<bool>) -> Self {
+    fn new(inner: R, gone: watch::Receiver<State>) -> Self {
         Self {
             inner,
             gone,
@@ -285,7 +328,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for HeldEnd<R> {
             }
             let mut gone = self.gone.clone();
             self.end = Some(Box::pin(async move {
-                let _ = timeout(HELD, gone.wait_for(|gone| *gone)).await;
+                let _ = timeout(HELD, gone.wait_for(|state| *state != State::There)).await;
             }));
         }
         match &mut self.end {
