@@ -9,7 +9,7 @@ use std::process::Stdio;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::refusal::Refusal;
+use spp_client::place::Refusal;
 
 /// Where distributions put it. Only this one is covered by what some of them allow it to do.
 const USUAL: &str = "/usr/bin/bwrap";

@@ -12,8 +12,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
-
-use crate::refusal::Refusal;
+use spp_client::place::Refusal;
 
 /// The first number. See the [module](self).
 const FIRST: u32 = 2_010_000_000;

@@ -5,7 +5,7 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | `provider` | the port's trait: acquire, release, probe |
+//! | `provider` | how places are made, described and cleared |
 //! | `place` | an engine in a place of its own: its start |
 //! | `copies` | private copies of workspaces |
 //! | `spec` | what a spec asks for, and what of it can be had |
@@ -35,11 +35,11 @@ mod refusal;
 mod shown;
 mod spec;
 mod view;
-mod wait;
 
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use spp_client::place::Keeper;
 use spp_server::ProviderMain;
 
 fn main() -> ExitCode {
@@ -56,6 +56,6 @@ fn main() -> ExitCode {
         capabilities: provider::capabilities(),
         options_schema: Some(spec::OPTIONS),
         arguments: None,
-        provider: Box::new(|| Ok(Arc::new(provider::Bubblewrap::new()?))),
+        provider: Box::new(|| Ok(Arc::new(Keeper::new(provider::Bubblewrap::new()?)))),
     })
 }

@@ -6,20 +6,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sandbox_cgroup::Group;
-use sandbox_core::{Ctx, Error, ErrorKind, SandboxId};
-use spp_client::place::{NotEnded, PlaceOptions, Placed, Spawner, StartFault, find_engine};
+use sandbox_core::{Ctx, Result};
+use spp_client::place::{PlaceOptions, Placed, Refusal, Spawner, Trouble, real_engine};
 
 use crate::bwrap::{Finder, Program};
+use crate::copies::PrivateCopy;
 use crate::launch::{self, ARGUMENT, Item, Order, Starter};
 use crate::limits;
 use crate::lone::{self, Lone};
 use crate::provider::NAME;
-use crate::refusal::Refusal;
+use crate::refusal;
 use crate::spec::Plan;
 use crate::view::{self, HOME, NetworkView, TMP, View};
 
 /// How long an engine may take to answer, first and for its sandbox. It takes milliseconds; the rest is for a busy machine.
-pub(crate) const START: Duration = Duration::from_secs(30);
+const START: Duration = Duration::from_secs(30);
 /// This executable, whatever has its name by now.
 const OWN_EXECUTABLE: &str = "/proc/self/exe";
 
@@ -29,56 +30,35 @@ pub(crate) struct Places {
     spawner: Spawner,
 }
 
-/// An engine in a place of its own.
-pub(crate) struct Place {
-    pub(crate) engine: Placed,
+/// What of a place is outside of its engine.
+pub(crate) struct Rest {
     /// What its commands are limited by.
-    group: Option<Arc<Group>>,
+    pub(crate) group: Option<Arc<Group>>,
+    /// The workspace, where it is a copy.
+    pub(crate) copy: Option<PrivateCopy>,
     /// Given back once the engine was ended.
     _user: Option<Lone>,
-}
-
-impl Place {
-    /// Ends it, and returns once nothing of it is left.
-    ///
-    /// # Errors
-    ///
-    /// Something is.
-    pub(crate) async fn end(&self) -> Result<(), NotEnded> {
-        self.engine.end().await?;
-        if let Some(group) = &self.group {
-            limits::remove(group).await;
-        }
-        Ok(())
-    }
 }
 
 impl Places {
     /// # Errors
     ///
     /// No thread can be made.
-    pub(crate) fn new() -> std::io::Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         Ok(Self {
             finder: Finder::default(),
             spawner: Spawner::new()?,
         })
     }
 
-    /// Starts an engine in a place of its own.
+    /// Starts an engine in a place of its own. The workspace is what the plan shows, a copy or not.
     pub(crate) async fn place(
         &self,
         ctx: &Ctx,
         plan: &Plan,
-    ) -> std::result::Result<Place, Trouble> {
+    ) -> std::result::Result<(Placed, Rest), Trouble> {
         let program = self.finder.find().await.map_err(Trouble::Refused)?;
-        let no_engine = |why: String| {
-            let remedy = "every provider of this kind needs the engine beside it";
-            Trouble::Refused(Refusal::new(why, remedy))
-        };
-        let engine = find_engine().map_err(|fault| no_engine(fault.to_string()))?;
-        // What is shown is opened by its real path, and whoever installs may have linked it.
-        let engine = std::fs::canonicalize(&engine.path)
-            .map_err(|error| no_engine(format!("{}: {error}", engine.path.display())))?;
+        let engine = real_engine().map_err(Trouble::Refused)?;
         let (starter, user) = starter().map_err(Trouble::Refused)?;
         let view = View {
             network: plan.network,
@@ -111,39 +91,14 @@ impl Places {
             capabilities: spp_client::place::capabilities(),
             start_timeout: START,
         };
-        match Placed::start(ctx, &self.spawner, command, options).await {
-            Ok(engine) => Ok(Place {
-                engine,
-                group,
-                _user: user,
-            }),
-            Err(StartFault::Handshake { error, .. })
-                if matches!(
-                    error.kind(),
-                    ErrorKind::Cancelled | ErrorKind::DeadlineExceeded
-                ) =>
-            {
-                Err(Trouble::Failed(error))
-            }
-            Err(fault) => Err(Trouble::Refused(Refusal::of_start(&fault))),
-        }
-    }
-}
-
-/// Why there is no place.
-pub(crate) enum Trouble {
-    /// It cannot be had here.
-    Refused(Refusal),
-    /// It was not waited for.
-    Failed(Error),
-}
-
-impl Trouble {
-    pub(crate) fn error(self, id: &SandboxId) -> Error {
-        match self {
-            Self::Refused(refusal) => refusal.error(id),
-            Self::Failed(error) => error.on(id),
-        }
+        let placed = Placed::start(ctx, &self.spawner, command, options).await;
+        let engine = placed.map_err(|fault| Trouble::of_start(fault, refusal::of_start))?;
+        let rest = Rest {
+            group,
+            copy: None,
+            _user: user,
+        };
+        Ok((engine, rest))
     }
 }
 

@@ -5,75 +5,43 @@
 
 use std::path::Path;
 
-use sandbox_core::{Error, ErrorKind, Probe, SandboxId, Verb};
-use spp_client::place::StartFault;
+use spp_client::place::{Refusal, StartFault};
 
 use crate::launch::{Failure, FailureKind};
 
-/// Why, and what to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
-    pub(crate) reason: String,
-    pub(crate) remedy: String,
+/// What a start that came to nothing means.
+pub(crate) fn of_start(fault: &StartFault) -> Refusal {
+    match fault {
+        StartFault::Spawn(error) => Refusal::new(
+            format!("no process can be started: {error}"),
+            "see the limits of this user (`ulimit -u`), and whether memory is left",
+        ),
+        StartFault::Ended { status, words } => of_words(&status.to_string(), words),
+        StartFault::Handshake { error, words } => of_words(error.detail_text(), words),
+    }
 }
 
-impl Refusal {
-    pub(crate) fn new(reason: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self {
-            reason: reason.into(),
-            remedy: remedy.into(),
-        }
+/// What these last words mean.
+///
+/// - `ended`: how it ended, for where there are none
+pub(crate) fn of_words(ended: &str, words: &str) -> Refusal {
+    if let Some(failure) = Failure::read(words) {
+        return of_launch(&failure);
     }
-
-    /// As the failure of `acquire`.
-    pub(crate) fn error(&self, id: &SandboxId) -> Error {
-        Error::refused(Verb::Acquire, ErrorKind::ProviderUnavailable)
-            .on(id)
-            .detail(format_args!("{}; {}", self.reason, self.remedy))
-    }
-
-    /// As the answer of `probe`.
-    pub(crate) fn probe(self) -> Probe {
-        Probe::Fails {
-            reason: self.reason,
-            remedy: self.remedy,
-        }
-    }
-
-    /// What a start that came to nothing means.
-    pub(crate) fn of_start(fault: &StartFault) -> Self {
-        match fault {
-            StartFault::Spawn(error) => Self::new(
-                format!("no process can be started: {error}"),
-                "see the limits of this user (`ulimit -u`), and whether memory is left",
-            ),
-            StartFault::Ended { status, words } => Self::of_words(&status.to_string(), words),
-            StartFault::Handshake { error, words } => Self::of_words(error.detail_text(), words),
-        }
-    }
-
-    /// What these last words mean.
-    ///
-    /// - `ended`: how it ended, for where there are none
-    pub(crate) fn of_words(ended: &str, words: &str) -> Self {
-        if let Some(failure) = Failure::read(words) {
-            return of_launch(&failure);
-        }
-        let told = words.lines().rev().find(|line| !line.trim().is_empty());
-        let reason = match told {
-            Some(line) => format!("the sandbox could not be made: {line}"),
-            None => format!("the sandbox could not be made: {ended}"),
-        };
-        let known = TABLE
-            .iter()
-            .find(|(says, _)| says.iter().any(|says| words.contains(says)));
-        let remedy = match known {
-            Some((_, Meaning::Is(remedy))) => (*remedy).to_owned(),
-            Some((_, Meaning::NoNamespaces)) => no_namespaces().to_owned(),
-            None => "run `spp --log debug doctor` for everything that was said".to_owned(),
-        };
-        Self { reason, remedy }
-    }
+    let told = words.lines().rev().find(|line| !line.trim().is_empty());
+    let reason = match told {
+        Some(line) => format!("the sandbox could not be made: {line}"),
+        None => format!("the sandbox could not be made: {ended}"),
+    };
+    let known = TABLE
+        .iter()
+        .find(|(says, _)| says.iter().any(|says| words.contains(says)));
+    let remedy = match known {
+        Some((_, Meaning::Is(remedy))) => (*remedy).to_owned(),
+        Some((_, Meaning::NoNamespaces)) => no_namespaces().to_owned(),
+        None => "run `spp --log debug doctor` for everything that was said".to_owned(),
+    };
+    Refusal { reason, remedy }
 }
 
 enum Meaning {
@@ -229,7 +197,7 @@ mod tests {
     #[test]
     fn each_thing_that_bwrap_says_leads_to_something_to_do() {
         let check = |says: &str, remedy: &str| {
-            let refusal = Refusal::of_words("exit status: 1", &format!("bwrap: {says}\n"));
+            let refusal = of_words("exit status: 1", &format!("bwrap: {says}\n"));
             assert!(refusal.reason.contains(says), "{refusal:?}");
             assert!(refusal.remedy.contains(remedy), "{refusal:?}");
         };
@@ -262,7 +230,7 @@ mod tests {
     #[test]
     fn each_way_that_a_launch_fails_leads_to_something_of_its_own_to_do() {
         let check = |kind: &str, remedy: &str| {
-            let refusal = Refusal::of_words("exit status: 71", &format!("spp-launch: {kind} it"));
+            let refusal = of_words("exit status: 71", &format!("spp-launch: {kind} it"));
             assert!(refusal.reason.ends_with(": it"), "{refusal:?}");
             assert!(refusal.remedy.contains(remedy), "{refusal:?}");
         };
@@ -286,12 +254,12 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_told_as_it_was_said() {
-        let refusal = Refusal::of_words("exit status: 1", "first\nbwrap: something new\n");
+        let refusal = of_words("exit status: 1", "first\nbwrap: something new\n");
         assert!(
             refusal.reason.ends_with("bwrap: something new"),
             "{refusal:?}"
         );
-        let silent = Refusal::of_words("exit status: 1", "");
+        let silent = of_words("exit status: 1", "");
         assert!(silent.reason.contains("exit status: 1"), "{silent:?}");
     }
 }

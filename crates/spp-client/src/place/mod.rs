@@ -12,13 +12,19 @@
 
 mod executable;
 mod first;
+mod keeper;
+mod refusal;
 mod spawner;
 mod start;
+mod wait;
 mod words;
 
 pub use executable::{ENGINE, EngineFault, EngineFile, find_engine};
+pub use keeper::{Keeper, Left, Maker, Purpose};
+pub use refusal::{Refusal, Trouble, real_engine};
 pub use spawner::Spawner;
 pub use start::{NotEnded, PlaceOptions, Placed, StartFault};
+pub use wait::{answered, within};
 
 use sandbox_core::{Capabilities, Capability};
 

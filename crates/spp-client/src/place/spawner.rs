@@ -6,6 +6,7 @@
 use std::io;
 use std::sync::mpsc;
 
+use sandbox_core::{Error, ErrorKind, Result, Verb};
 use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -27,8 +28,8 @@ impl Spawner {
     ///
     /// # Errors
     ///
-    /// No thread can be made.
-    pub fn new() -> io::Result<Self> {
+    /// `ProviderUnavailable`: no thread can be made.
+    pub fn new() -> Result<Self> {
         let (jobs, queue) = mpsc::channel::<Job>();
         std::thread::Builder::new()
             .name("places".into())
@@ -39,6 +40,11 @@ impl Spawner {
                     // One that nobody waits for any more is killed by being dropped.
                     let _ = job.started.send(job.command.spawn());
                 }
+            })
+            .map_err(|error| {
+                Error::refused(Verb::Initialize, ErrorKind::ProviderUnavailable)
+                    .detail("no thread can be made; see the limits of this user")
+                    .caused_by(error)
             })?;
         Ok(Self(jobs))
     }

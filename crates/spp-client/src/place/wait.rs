@@ -9,7 +9,7 @@ use sandbox_core::{Ctx, Error, ErrorKind, Result, SandboxId, Verb};
 /// # Errors
 ///
 /// `Cancelled`, `DeadlineExceeded`; nothing was done then.
-pub(crate) async fn within<T>(
+pub async fn within<T>(
     ctx: &Ctx,
     verb: Verb,
     id: &SandboxId,
@@ -40,7 +40,7 @@ pub(crate) async fn within<T>(
 ///
 /// The engine's, as this verb's; `ProviderUnavailable` once the limit has passed. What the engine did by then is not known
 /// here: whoever asked ends it.
-pub(crate) async fn answered<T>(
+pub async fn answered<T>(
     limit: Duration,
     verb: Verb,
     answer: impl Future<Output = Result<T>>,
