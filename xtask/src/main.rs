@@ -8,6 +8,7 @@
 
 mod arguments;
 mod bench;
+mod daemon;
 mod dist;
 mod environment;
 mod error;

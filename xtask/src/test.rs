@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use crate::daemon::Daemon;
 use crate::error::{Failure, Result};
 use crate::executables::{self, Profile};
 use crate::process;
@@ -24,7 +25,7 @@ Usage: cargo xtask test [--all] [--keep-going] [-- NEXTEST-ARGS...]
   --keep-going   go on behind a step that failed
   NEXTEST-ARGS   choose tests: `cargo xtask test -- -p sandbox-engine edit`
 
-Steps: tidy, executables, clippy, licences and sources, documentation, documentation tests, tests.";
+Steps: tidy, executables, clippy, licences and sources, documentation, documentation tests, container daemon, tests.";
 
 /// Where the tests find the executables, for those that run them.
 const BIN_DIR: &str = "SPP_TEST_BIN_DIR";
@@ -65,8 +66,14 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             process::run(&mut cargo(&["xtask", "bench", "work", "--check"]))
         });
     }
+    let mut daemon = None;
+    steps.step("container daemon", || {
+        daemon = Some(Daemon::start()?);
+        Ok(())
+    });
+    let address = daemon.as_ref().map(Daemon::variable);
     steps.step("tests", || {
-        process::run(tests(options).envs(bin_dir(&directory)))
+        process::run(tests(options).envs(bin_dir(&directory)).envs(address))
     });
     steps.finish()
 }
@@ -131,7 +138,7 @@ struct Prerequisite {
     install: &'static str,
 }
 
-const PREREQUISITES: [Prerequisite; 8] = [
+const PREREQUISITES: [Prerequisite; 10] = [
     Prerequisite {
         probe: &["cargo", "fmt", "--version"],
         purpose: "the sources' format",
@@ -173,6 +180,18 @@ const PREREQUISITES: [Prerequisite; 8] = [
         probe: &["bwrap", "--version"],
         purpose: "the location bubblewrap, whose tests are never skipped",
         install: "apt-get install bubblewrap",
+    },
+    #[cfg(target_os = "linux")]
+    Prerequisite {
+        probe: &["docker", "--version"],
+        purpose: "the location docker, whose tests are never skipped",
+        install: "apt-get install docker.io",
+    },
+    #[cfg(target_os = "linux")]
+    Prerequisite {
+        probe: &["busybox", "true"],
+        purpose: "the image of the tests' containers",
+        install: "apt-get install busybox-static",
     },
 ];
 

@@ -135,11 +135,12 @@ mod tests {
     use super::*;
 
     /// A new executable lands on everybody's PATH only when somebody decided so here.
-    const SHIPPED: [&str; 5] = [
+    const SHIPPED: [&str; 6] = [
         "spp",
         "spp-conformance",
         "spp-engine",
         "spp-provider-bubblewrap",
+        "spp-provider-docker",
         "spp-provider-local",
     ];
 

@@ -28,6 +28,9 @@ Arguments, for whoever places it; each may come as `--NAME VALUE` only:
 --writable DIRECTORY   the place has this for itself, and it may be written: a root
                        beside the workspace, such as a /tmp; absolute; repeatable
 --readable DIRECTORY   the same for what may only be read, such as /usr; repeatable
+--readable-if-there DIRECTORY
+                       the same where the place has a directory of that name;
+                       repeatable
 --guard WHEN           always, or by-policy: when each command gets a guard of its
                        own; default: by-policy
 --own-users YES        yes, or no: the users of the place are nobody else's, as in a
@@ -81,7 +84,7 @@ pub(crate) fn place(arguments: impl IntoIterator<Item = OsString>) -> Result<Sai
 }
 
 const LIMITED: &str = "--limited";
-const OWN: [&str; 10] = [
+const OWN: [&str; 11] = [
     "--location",
     "--inherit",
     "--note",
@@ -89,6 +92,7 @@ const OWN: [&str; 10] = [
     "--kept-partly",
     "--writable",
     "--readable",
+    "--readable-if-there",
     "--guard",
     "--own-users",
     LIMITED,
@@ -102,14 +106,16 @@ fn limit(value: &OsStr) -> Result<PassedLimit, String> {
 }
 
 fn take(place: &mut Place, name: &str, value: &OsStr) -> Result<(), String> {
-    if let "--writable" | "--readable" = name {
+    if let "--writable" | "--readable" | "--readable-if-there" = name {
         let directory = PathBuf::from(value);
         if !directory.is_absolute() {
             return Err(format!("`{name} {}` is not absolute", directory.display()));
         }
         match name {
             "--writable" => place.writable.push(directory),
-            _ => place.readable.push(directory),
+            "--readable" => place.readable.push(directory),
+            _ if directory.is_dir() => place.readable.push(directory),
+            _ => {}
         }
         return Ok(());
     }
@@ -199,6 +205,10 @@ mod tests {
             "/tmp",
             "--readable",
             "/usr",
+            "--readable-if-there",
+            "/proc",
+            "--readable-if-there",
+            "/nothing/is/here",
             "--guard",
             "always",
             "--kept-away",
@@ -234,7 +244,7 @@ mod tests {
                 ]
                 .into(),
                 writable: vec!["/tmp".into()],
-                readable: vec!["/usr".into()],
+                readable: vec!["/usr".into(), "/proc".into()],
                 guard: GuardUse::Always,
                 own_users: true,
             }

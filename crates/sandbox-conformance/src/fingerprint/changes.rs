@@ -139,7 +139,7 @@ pub(crate) async fn nothing_beyond_a_limit_is_called_new_or_gone(place: &Place) 
 
 pub(crate) async fn many_changes_are_told_in_part_and_said_to_be(place: &Place) -> Verdict {
     // Long names, and not many files: a disk may take milliseconds for each.
-    let line = "mkdir d; cd d; seq -f '%0200.0f' 1 1000 | xargs touch";
+    let line = "mkdir d; cd d; for i in $(seq 1000); do printf '%0200d\\n' $i; done | xargs touch";
     let changes = changed_by(place, metadata(), line).await?;
     ensure!(
         changes.created.len() == 1001 || cause(&changes.complete) == Some(IncompleteCause::Limit),

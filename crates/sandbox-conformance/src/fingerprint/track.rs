@@ -154,7 +154,7 @@ pub(crate) async fn a_run_is_not_failed_by_the_limit_of_tracking(place: &Place) 
 
 pub(crate) async fn a_run_with_many_changes_tells_a_part(place: &Place) -> Verdict {
     // Long names, and not many files: a disk may take milliseconds for each.
-    let line = "mkdir d; cd d; seq -f '%0200.0f' 1 1000 | xargs touch";
+    let line = "mkdir d; cd d; for i in $(seq 1000); do printf '%0200d\\n' $i; done | xargs touch";
     let changes = changes(place, line, metadata()).await?;
     ensure!(
         changes.created.len() == 1001

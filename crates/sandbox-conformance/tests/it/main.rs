@@ -6,6 +6,7 @@ mod chaos;
 mod command;
 mod counting;
 mod cutting;
+mod docker;
 mod engine;
 mod guide;
 mod lies;

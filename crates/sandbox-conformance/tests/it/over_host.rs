@@ -68,9 +68,10 @@ async fn start(
         .provider(&Ctx::new(), location)
         .await
         .map_err(Failure::new)?;
+    let options = host.config().provider(location).options.clone();
     Ok(Box::new(OverHost {
         _host: host,
-        sandboxes: sandboxes(provider),
+        sandboxes: sandboxes(provider).with_options(options),
         _scratch: scratch,
     }))
 }

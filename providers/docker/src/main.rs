@@ -1,0 +1,45 @@
+//! `spp-provider-docker`: sandboxes that are containers, made by docker or any program with its command line.
+//!
+//! It places the engine as the first process of a container, once for each sandbox, and is a client of it over the
+//! pipes of an attached client. It has no verb of its own, and no library of any daemon.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | `maker` | how a place is made and removed |
+//! | `options` | what the configuration says of the program and the image |
+//! | `plan` | what a spec asks for, and what of it can be had |
+//! | `container` | a container: what it is made with, and how it is made and removed |
+//! | `cli` | the program: asking it, and how long |
+//! | `owner` | whose container it is, and whether they still live |
+//! | `refusal` | why a container could not be made, and what to do about it |
+//!
+//! **Invariants.** What is inside never runs as user 0. No container is removed that this provider, or one that is
+//! known to be dead, did not make. Nothing falls back to less isolation than was asked for.
+//!
+//! Not here: what an engine is and how one is spoken to (`spp_client::place`).
+
+mod cli;
+mod container;
+mod maker;
+mod options;
+mod owner;
+mod plan;
+mod refusal;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use spp_client::place::Keeper;
+use spp_server::ProviderMain;
+
+fn main() -> ExitCode {
+    spp_server::main(ProviderMain {
+        name: maker::NAME,
+        version: env!("CARGO_PKG_VERSION"),
+        about: "Sandboxes that are containers, made by docker or any program with its command line.",
+        capabilities: maker::capabilities(),
+        options_schema: Some(options::SCHEMA),
+        arguments: None,
+        provider: Box::new(|| Ok(Arc::new(Keeper::new(maker::Docker::new()?)))),
+    })
+}

@@ -1,0 +1,277 @@
+//! How a place is made and removed: a container, with an engine as its first process.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sandbox_core::{
+    AcquireSpec, Capabilities, Capability, Ctx, Disposition, ProviderInfo, Result, SandboxId, Verb,
+};
+use spp_client::place::{
+    Left, Maker, PlaceOptions, Placed, Purpose, Refusal, Spawner, Trouble, real_engine, within,
+};
+
+use tokio::sync::oneshot;
+
+use crate::cli::{ASK, Answer, Cli};
+use crate::container::Container;
+use crate::options::{Options, Pull};
+use crate::plan::Plan;
+use crate::{container, owner, refusal};
+
+/// The name of this provider and of its location.
+pub(crate) const NAME: &str = "docker";
+/// How long an engine may take to answer. A container takes a third of a second; the rest is for a busy machine.
+const START: Duration = Duration::from_secs(60);
+/// How long an image may take to come.
+const PULL: Duration = Duration::from_secs(30 * 60);
+
+/// What this provider can do.
+pub(crate) fn capabilities() -> Capabilities {
+    let own = [Capability::Probe, Capability::List];
+    spp_client::place::capabilities()
+        .iter()
+        .chain(own)
+        .collect()
+}
+
+/// Makes containers.
+#[derive(Debug)]
+pub(crate) struct Docker {
+    info: Arc<ProviderInfo>,
+    spawner: Arc<Spawner>,
+    /// How many were made, so that no two have one name.
+    made: AtomicU64,
+    /// The daemons on which it was looked for what others have left.
+    tidied: tokio::sync::Mutex<Vec<Cli>>,
+}
+
+impl Docker {
+    /// A maker that has made none.
+    ///
+    /// # Errors
+    ///
+    /// No thread can be made.
+    pub(crate) fn new() -> Result<Self> {
+        Ok(Self {
+            info: Arc::new(ProviderInfo {
+                name: NAME.into(),
+                version: env!("CARGO_PKG_VERSION").into(),
+                capabilities: capabilities(),
+            }),
+            spawner: Arc::new(Spawner::new()?),
+            made: AtomicU64::new(0),
+            tidied: tokio::sync::Mutex::default(),
+        })
+    }
+
+    async fn ask(&self, cli: &Cli, arguments: &[&str], limit: Duration) -> Result<Answer, Refusal> {
+        let answer = cli.ask(&self.spawner, arguments, limit).await;
+        answer.map_err(|error| refusal::of_asking(cli, &error))
+    }
+
+    /// Sees to it that the daemon has the image, and that it is for this machine's processor.
+    async fn image(&self, cli: &Cli, options: &Options) -> Result<(), Refusal> {
+        let inspect = [
+            "image",
+            "inspect",
+            "--format={{.Os}}/{{.Architecture}}",
+            &options.image,
+        ];
+        let mut found = self.ask(cli, &inspect, ASK).await?;
+        let is_missing = found.says_missing();
+        let fetch = match options.pull {
+            Pull::Always => true,
+            Pull::Missing => is_missing,
+            Pull::Never => false,
+        };
+        if fetch {
+            let pulled = self
+                .ask(cli, &["pull", "--quiet", &options.image], PULL)
+                .await?;
+            if !pulled.status.success() {
+                return Err(refusal::of_words(&pulled.status.to_string(), &pulled.words));
+            }
+            found = self.ask(cli, &inspect, ASK).await?;
+        }
+        if !found.status.success() {
+            return Err(refusal::of_words(&found.status.to_string(), &found.words));
+        }
+        let is_for = found.output.trim();
+        let here = format!("linux/{}", architecture());
+        if is_for == here {
+            return Ok(());
+        }
+        Err(Refusal::new(
+            format!(
+                "the image `{}` is for {is_for}, and the engine beside this provider for {here}",
+                options.image
+            ),
+            "use an image for this machine's processor",
+        ))
+    }
+
+    /// Removes what providers have left that are gone, once for each daemon.
+    async fn tidy(&self, cli: &Cli) {
+        let mut tidied = self.tidied.lock().await;
+        if tidied.contains(cli) {
+            return;
+        }
+        tidied.push(cli.clone());
+        let filter = format!("--filter=label={}", owner::LABEL);
+        let format = format!("--format={{{{.ID}}}} {{{{.Label \"{}\"}}}}", owner::LABEL);
+        let list = ["ps", "--all", "--no-trunc", &filter, &format];
+        let Ok(listed) = self.ask(cli, &list, ASK).await else {
+            return;
+        };
+        for line in listed.output.lines() {
+            let Some((id, owner)) = line.split_once(' ') else {
+                continue;
+            };
+            if owner::is_gone(owner) {
+                tracing::info!(container = id, "removed: whoever made it is gone");
+                let _ = self
+                    .ask(cli, &["rm", "--force", "--volumes", id], ASK)
+                    .await;
+            }
+        }
+    }
+
+    /// Makes the container, which is not started.
+    ///
+    /// Who no longer waits for it leaves that to a task: a program that is killed while it asks leaves a daemon that
+    /// goes on, and a container that is there once nobody looks any more.
+    async fn create(
+        &self,
+        ctx: &Ctx,
+        id: &SandboxId,
+        container: &Container,
+        arguments: Vec<OsString>,
+    ) -> std::result::Result<(), Trouble> {
+        let (container, spawner) = (container.clone(), Arc::clone(&self.spawner));
+        let (told, answer) = oneshot::channel();
+        tokio::spawn(async move {
+            let created = container.create(&spawner, &arguments).await;
+            let is_made = created.is_ok();
+            if told.send(created).is_err()
+                && is_made
+                && let Err(error) = container.remove(&spawner).await
+            {
+                tracing::warn!(%error, "an acquire that was given up");
+            }
+        });
+        let created = within(ctx, Verb::Acquire, id, answer).await;
+        let gone = |_| Refusal::new("this provider is ending", "start it again");
+        created
+            .map_err(Trouble::Failed)?
+            .map_err(gone)
+            .flatten()
+            .map_err(Trouble::Refused)
+    }
+
+    fn name(&self, id: &SandboxId) -> String {
+        let made = self.made.fetch_add(1, Ordering::Relaxed);
+        let id: String = id
+            .as_str()
+            .chars()
+            .map(|it| if it.is_ascii_alphanumeric() { it } else { '-' })
+            .take(40)
+            .collect();
+        let own = owner::own().unwrap_or_default();
+        // The moment of the start tells two of one number apart.
+        let began = own.rsplit('/').next().unwrap_or_default();
+        format!("spp-{id}-{}-{began}-{made}", std::process::id())
+    }
+}
+
+#[async_trait]
+impl Maker for Docker {
+    type Plan = Plan;
+    type Rest = Container;
+
+    fn info(&self) -> &Arc<ProviderInfo> {
+        &self.info
+    }
+
+    async fn plan(&self, _ctx: &Ctx, spec: &AcquireSpec) -> Result<Plan> {
+        Plan::of(spec, std::env::vars_os())
+    }
+
+    fn inside(plan: &Plan) -> &AcquireSpec {
+        &plan.inside
+    }
+
+    async fn place(
+        &self,
+        ctx: &Ctx,
+        spec: &AcquireSpec,
+        plan: &mut Plan,
+        _purpose: Purpose,
+    ) -> std::result::Result<(Placed, Container), Trouble> {
+        let engine = real_engine().map_err(Trouble::Refused)?;
+        let cli = Cli::of(&plan.options);
+        let seen_to = async {
+            let image = self.image(&cli, &plan.options).await;
+            self.tidy(&cli).await;
+            image
+        };
+        within(ctx, Verb::Acquire, &spec.id, seen_to)
+            .await
+            .map_err(Trouble::Failed)?
+            .map_err(Trouble::Refused)?;
+        let container = Container {
+            name: self.name(&spec.id),
+            cli,
+        };
+        let create = container::create(&container.name, &spec.id, plan, &engine);
+        self.create(ctx, &spec.id, &container, create).await?;
+        let options = PlaceOptions {
+            provider: NAME.into(),
+            version: self.info.version.clone(),
+            capabilities: spp_client::place::capabilities(),
+            start_timeout: START,
+            ahead: Vec::new(),
+        };
+        let start = ["start", "--attach", "--interactive", &container.name];
+        let command = container.cli.command(start);
+        let fault = match Placed::start(ctx, &self.spawner, command, options).await {
+            Ok(engine) => return Ok((engine, container)),
+            Err(fault) => fault,
+        };
+        let removed = container.remove(&self.spawner).await;
+        removed.map_err(Trouble::Failed)?;
+        Err(Trouble::of_start(fault, |fault| {
+            refusal::of_start(&container.cli, fault)
+        }))
+    }
+
+    async fn clear(
+        &self,
+        container: &mut Container,
+        _id: &SandboxId,
+        _left: Left,
+    ) -> Result<Disposition> {
+        container.remove(&self.spawner).await?;
+        // The workspace is the caller's, and stays whatever is asked for.
+        Ok(Disposition::Keep)
+    }
+
+    fn instead(verb: Verb) -> &'static str {
+        match verb {
+            Verb::Attach => "a sandbox here ends with its connection; acquire it again",
+            Verb::Prepare => "name an image in the options of `docker`",
+            _ => "release the sandbox and acquire it with the new policy",
+        }
+    }
+}
+
+/// This machine's processor as images name it.
+fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}

@@ -1,0 +1,104 @@
+//! Whose container it is, and whether they still live.
+//!
+//! A label names the process that made it: by the start of its machine, the namespace that its number is of, the
+//! number, and the moment it began, since numbers are given out again. What another machine made, or one that was
+//! restarted since, is nobody's business here, and what cannot be read is left alone.
+
+use std::fs;
+
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
+
+/// The label that says who made a container.
+pub(crate) const LABEL: &str = "spp.owner";
+
+/// The field of `/proc/PID/stat` that holds the moment of its start, counted behind the name.
+const START_FIELD: usize = 19;
+
+/// This process, as the value of [`LABEL`]; `None` where it cannot be told, and then nothing is ever taken for stale.
+pub(crate) fn own() -> Option<String> {
+    let pid = std::process::id();
+    Some(format!("{}/{pid}/{}", here()?, start(pid)?))
+}
+
+/// Whether who is named by a label lived here since the machine's start, and is gone.
+pub(crate) fn is_gone(label: &str) -> bool {
+    let mut parts = label.rsplitn(3, '/');
+    let (Some(began), Some(pid), Some(lived)) = (parts.next(), parts.next(), parts.next()) else {
+        return false;
+    };
+    let (Ok(pid), Ok(began)) = (pid.parse::<u32>(), began.parse::<u64>()) else {
+        return false;
+    };
+    if here().as_deref() != Some(lived) {
+        return false;
+    }
+    match start(pid) {
+        Some(start) => start != began,
+        // The table may hide others' processes; the kernel does not hide that they are there.
+        None => i32::try_from(pid)
+            .ok()
+            .and_then(Pid::from_raw)
+            .is_some_and(|pid| test_kill_process(pid) == Err(Errno::SRCH)),
+    }
+}
+
+/// This start of the machine, and the namespace that process numbers are of.
+fn here() -> Option<String> {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let numbers = fs::read_link("/proc/self/ns/pid").ok()?;
+    let numbers: String = numbers
+        .to_str()?
+        .chars()
+        .filter(char::is_ascii_digit)
+        .collect();
+    Some(format!("{}/{numbers}", boot.trim()))
+}
+
+/// When a process began, in ticks since the machine did.
+fn start(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name may hold anything, but what follows the last bracket is the kernel's.
+    let (_, behind) = stat.rsplit_once(')')?;
+    behind.split_whitespace().nth(START_FIELD)?.parse().ok()
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_lives_is_not_gone_and_who_ended_is() {
+        let own = own().expect("there is a process table");
+        assert!(!is_gone(&own));
+        let (rest, began) = own.rsplit_once('/').expect("three parts");
+        let began: u64 = began.parse().expect("a number");
+        assert!(
+            is_gone(&format!("{rest}/{}", began + 1)),
+            "another process of this number"
+        );
+        let (lived, _) = rest.rsplit_once('/').expect("four parts");
+        assert!(
+            is_gone(&format!("{lived}/4194305/1")),
+            "no process has this number"
+        );
+    }
+
+    #[test]
+    fn what_is_of_another_machine_or_makes_no_sense_is_left_alone() {
+        for label in [
+            "",
+            "<no value>",
+            "00000000-0000-0000-0000-000000000000/1/4194305/1",
+            "x/y/z",
+            "1/2",
+            "a/1/1/1",
+        ] {
+            assert!(!is_gone(label), "{label}");
+        }
+        let elsewhere = own()
+            .expect("there is a process table")
+            .replacen('/', "/1", 1);
+        assert!(!is_gone(&elsewhere), "its number is of another namespace");
+    }
+}

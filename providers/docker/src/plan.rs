@@ -1,0 +1,295 @@
+//! What a spec asks for, as what a container of ours is started with and what its engine is asked.
+//!
+//! Only what concerns the container is decided here. The rest of the policy is the engine's to grant or to refuse,
+//! once for all locations.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use sandbox_core::{
+    AcquireSpec, EnvChange, EnvInherit, EnvPolicy, Error, ErrorKind, Network, Result, Verb,
+};
+
+use crate::options::{Options, User};
+
+/// Where the workspace is seen.
+pub(crate) const WORKSPACE: &str = "/workspace";
+/// The home of what runs: its own, and gone with the sandbox.
+pub(crate) const HOME: &str = "/home/sandbox";
+/// Where temporary files go: its own, and gone with the sandbox.
+pub(crate) const TMP: &str = "/tmp";
+
+/// What is inherited of this process where the policy does not say: what concerns the terminal.
+const INHERITED: [&str; 2] = ["COLORTERM", "TERM"];
+/// Variables that concern the provider's own start.
+const OWN: [&str; 2] = ["SPP_HOST", "SPP_HOST_PID"];
+
+/// Whether there is a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NetworkView {
+    /// A loopback of its own.
+    None,
+    /// The daemon's usual one.
+    Daemons,
+}
+
+/// A spec that can be tried.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) options: Options,
+    /// The workspace's real path.
+    pub(crate) root: PathBuf,
+    pub(crate) user: User,
+    pub(crate) network: NetworkView,
+    /// What the engine is asked.
+    pub(crate) inside: AcquireSpec,
+}
+
+impl Plan {
+    /// Decides what a spec asks for.
+    ///
+    /// - `own`: the variables of this process
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for the options; for the root `NotFound`, `NotADirectory`, `PermissionDenied`,
+    /// `InvalidArgument`; `PolicyUnmet` with everything that cannot be had.
+    pub(crate) fn of(
+        spec: &AcquireSpec,
+        own: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> Result<Self> {
+        let options = Options::read(spec.options.as_deref())?;
+        let (root, owner) = root(spec.root.as_deref().unwrap_or("."))?;
+        let mut unmet = Vec::new();
+        let network = match &spec.policy.network {
+            None | Some(Network::None) => NetworkView::None,
+            Some(Network::Open) => NetworkView::Daemons,
+            Some(Network::Allow(_)) => {
+                unmet.push(
+                    "single origins cannot be allowed; ask for no network or for an open one",
+                );
+                NetworkView::None
+            }
+        };
+        if !spec.policy.mounts.is_empty() {
+            unmet.push(
+                "only the workspace can be shown in a container; put what is needed there, or into the image",
+            );
+        }
+        if !spec.policy.hidden.is_empty() {
+            unmet.push("nothing of the workspace can be hidden in a container; leave it outside of the workspace");
+        }
+        if !unmet.is_empty() {
+            return Err(Error::refused(Verb::Acquire, ErrorKind::PolicyUnmet)
+                .on(&spec.id)
+                .detail(unmet.join("; ")));
+        }
+        let user = match options.user {
+            Some(user) => user,
+            None => owner.ok_or_else(|| {
+                Error::refused(Verb::Acquire, ErrorKind::InvalidArgument)
+                    .on(root.display())
+                    .detail(
+                        "the workspace is root's, and nothing in a container may be root outside: use a workspace of an \
+                         ordinary user, or name one who may write it as `user = \"UID:GID\"` in the options of `docker`",
+                    )
+            })?,
+        };
+        let mut inside = spec.clone();
+        inside.root = Some(WORKSPACE.to_owned());
+        inside.options = None;
+        inside.policy.env = environment(&spec.policy.env, own);
+        Ok(Self {
+            options,
+            root,
+            user,
+            network,
+            inside,
+        })
+    }
+}
+
+/// The workspace's real path, whatever it was named by, and who owns it, unless that is root.
+fn root(named: &str) -> Result<(PathBuf, Option<User>)> {
+    let refused = |kind| Error::refused(Verb::Acquire, kind).on(named);
+    let of_system = |error: std::io::Error| {
+        refused(match error.kind() {
+            std::io::ErrorKind::NotFound => ErrorKind::NotFound,
+            std::io::ErrorKind::NotADirectory => ErrorKind::NotADirectory,
+            std::io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
+            _ => ErrorKind::Io,
+        })
+        .caused_by(error)
+    };
+    let real = std::fs::canonicalize(named).map_err(of_system)?;
+    let found = std::fs::metadata(&real).map_err(of_system)?;
+    if !found.is_dir() {
+        return Err(refused(ErrorKind::NotADirectory));
+    }
+    let is_machines = real == Path::new("/")
+        || ["/proc", "/sys", "/dev"]
+            .iter()
+            .any(|taken| real.starts_with(taken));
+    if is_machines {
+        return Err(refused(ErrorKind::InvalidArgument).detail(
+            "it holds what a sandbox must not have; name the directory that is to be worked on",
+        ));
+    }
+    // It travels in an argument that is a list with commas.
+    if real
+        .as_os_str()
+        .as_bytes()
+        .iter()
+        .any(|byte| matches!(byte, b',' | b'"' | b'\n'))
+    {
+        return Err(refused(ErrorKind::InvalidArgument).detail(
+            "a path with a comma, a quotation mark or a line break cannot be shown in a container; rename the directory",
+        ));
+    }
+    let owner = (found.uid() != 0 && found.gid() != 0).then(|| User {
+        user: found.uid(),
+        group: found.gid(),
+    });
+    Ok((real, owner))
+}
+
+/// The variables of what runs: the image's, what this place needs, of this process's what is named, and last the
+/// policy's changes.
+fn environment(
+    asked: &EnvPolicy,
+    own: impl IntoIterator<Item = (OsString, OsString)>,
+) -> EnvPolicy {
+    let is_wanted = |name: &OsStr| match &asked.inherit {
+        None => INHERITED.iter().any(|known| name == *known),
+        Some(EnvInherit::All) => true,
+        Some(EnvInherit::Nothing) => false,
+        Some(EnvInherit::Names(names)) => names.iter().any(|known| name == known.as_str()),
+    };
+    let needed = [
+        ("HOME", HOME),
+        ("TMPDIR", TMP),
+        ("USER", "sandbox"),
+        ("LOGNAME", "sandbox"),
+    ];
+    let is_needed = |name: &OsStr| name == "PATH" || needed.iter().any(|(known, _)| name == *known);
+    let named = matches!(&asked.inherit, Some(EnvInherit::Names(_)));
+    let inherited = own
+        .into_iter()
+        .filter(|(name, _)| !OWN.iter().any(|known| name == known))
+        .filter(|(name, _)| is_wanted(name) && (named || !is_needed(name)))
+        .map(|(name, value)| EnvChange::set(name.as_bytes(), value.as_bytes()));
+    let changes = needed
+        .iter()
+        .map(|(name, value)| EnvChange::set(name, value))
+        .chain(inherited)
+        .chain(asked.changes.iter().cloned());
+    EnvPolicy {
+        // Of the engine's own variables, which are the image's.
+        inherit: Some(EnvInherit::All),
+        changes: changes.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use sandbox_core::{Effect, Mount, MountAccess, SandboxId, SandboxPath};
+
+    use super::*;
+
+    fn spec(root: &str) -> AcquireSpec {
+        let mut spec = AcquireSpec::new(SandboxId::new("test").expect("valid"));
+        spec.root = Some(root.to_owned());
+        spec.options = Some(r#"{"image": "x", "user": "1000:1000"}"#.to_owned());
+        spec
+    }
+
+    fn refused(spec: &AcquireSpec) -> Error {
+        let error = Plan::of(spec, []).expect_err("it cannot be had");
+        assert_eq!(error.effect(), Effect::None, "{error}");
+        error
+    }
+
+    #[test]
+    fn the_root_has_to_be_a_directory_and_not_the_machines() {
+        for (root, kind) in [
+            ("/nothing/is/here", ErrorKind::NotFound),
+            ("/etc/passwd", ErrorKind::NotADirectory),
+            ("/", ErrorKind::InvalidArgument),
+            ("/usr/..", ErrorKind::InvalidArgument),
+            ("/proc/self", ErrorKind::InvalidArgument),
+        ] {
+            assert_eq!(refused(&spec(root)).kind(), kind, "{root}");
+        }
+        let scratch = tempfile::tempdir().expect("a directory");
+        let odd = scratch.path().join("a,readonly=false");
+        std::fs::create_dir(&odd).expect("a directory");
+        let error = refused(&spec(odd.to_str().expect("UTF-8")));
+        assert!(error.to_string().contains("rename"), "{error}");
+    }
+
+    #[test]
+    fn a_workspace_of_roots_needs_somebody_else_to_run() {
+        let mut asked = spec("/usr");
+        Plan::of(&asked, []).expect("somebody is named");
+        asked.options = Some(r#"{"image": "x"}"#.to_owned());
+        let error = refused(&asked);
+        assert!(error.to_string().contains("user = \"UID:GID\""), "{error}");
+    }
+
+    #[test]
+    fn what_cannot_be_had_is_refused_all_at_once() {
+        let mut asked = spec("/usr");
+        asked.policy.network = Some(Network::Allow(Vec::new()));
+        asked.policy.mounts.push(Mount {
+            host: "/srv".into(),
+            sandbox: SandboxPath::parse("/srv").expect("valid"),
+            access: MountAccess::ReadOnly,
+        });
+        let error = refused(&asked);
+        assert_eq!(error.kind(), ErrorKind::PolicyUnmet);
+        assert!(error.to_string().contains("origins"), "{error}");
+        assert!(error.to_string().contains("image"), "{error}");
+    }
+
+    #[test]
+    fn nothing_of_this_machines_variables_is_inherited_unasked_but_the_terminal() {
+        let own = [
+            ("TOKEN", "secret"),
+            ("HOME", "/root"),
+            ("PATH", "/x"),
+            ("TERM", "tmux"),
+        ];
+        let variables = |inherit| -> BTreeMap<Vec<u8>, Option<Vec<u8>>> {
+            let asked = EnvPolicy {
+                inherit,
+                changes: vec![EnvChange::set("LAST", "1")],
+            };
+            let own = own.iter().map(|(name, value)| (name.into(), value.into()));
+            let policy = environment(&asked, own);
+            let changes = policy.changes.into_iter();
+            changes.map(|change| (change.name, change.value)).collect()
+        };
+        let text = |value: &str| Some(value.as_bytes().to_vec());
+        let unasked = variables(None);
+        assert!(!unasked.contains_key(&b"TOKEN"[..]));
+        assert_eq!(unasked[&b"TERM"[..]], text("tmux"));
+        assert_eq!(unasked[&b"HOME"[..]], text(HOME));
+        assert_eq!(unasked[&b"LAST"[..]], text("1"));
+        assert!(
+            !unasked.contains_key(&b"PATH"[..]),
+            "the image knows where its programs are"
+        );
+        let all = variables(Some(EnvInherit::All));
+        assert_eq!(
+            (&all[&b"TOKEN"[..]], &all[&b"HOME"[..]]),
+            (&text("secret"), &text(HOME))
+        );
+        let named = variables(Some(EnvInherit::Names(vec!["HOME".into()])));
+        assert_eq!(named[&b"HOME"[..]], text("/root"));
+        assert!(!named.contains_key(&b"TOKEN"[..]));
+    }
+}

@@ -1,0 +1,143 @@
+//! Why a container could not be made, and the one thing to do about it.
+//!
+//! The program tells what failed in words of its own. The table here is what each was seen to mean; what is not in it
+//! is passed on.
+
+use std::io;
+
+use spp_client::place::{Refusal, StartFault};
+
+use crate::cli::Cli;
+
+/// What the words hold, and what to do then.
+const TABLE: [(&[&str], &str); 14] = [
+    (
+        &["permission denied while trying to connect", "dial unix"],
+        "become a member of the daemon's group (`sudo usermod -aG docker USER`, then log in again), which makes you as \
+         good as root, or use a daemon of your own",
+    ),
+    (
+        &[
+            "Cannot connect to the Docker daemon",
+            "connection refused",
+            "Is the docker daemon running",
+        ],
+        "start the daemon, or name another one by `context` or `host` in the options of `docker`",
+    ),
+    (
+        &["context not found", "context \""],
+        "name a context that `docker context ls` lists",
+    ),
+    (
+        &["No such image", "no such image", "image not known"],
+        "build or pull it, or say `pull = \"missing\"`",
+    ),
+    (
+        &[
+            "pull access denied",
+            "unauthorized",
+            "authentication required",
+        ],
+        "log in (`docker login`), or correct the image's name",
+    ),
+    (
+        &[
+            "manifest unknown",
+            "not found: manifest",
+            "repository does not exist",
+        ],
+        "correct the image's name or tag",
+    ),
+    (
+        &[
+            "no such host",
+            "i/o timeout",
+            "TLS handshake timeout",
+            "network is unreachable",
+        ],
+        "see whether the daemon reaches the registry, or pull the image by other means and say `pull = \"never\"`",
+    ),
+    (
+        &["no space left on device"],
+        "make room where the daemon keeps its data (`docker system df`, `docker system prune`)",
+    ),
+    (
+        &["exec format error"],
+        "use an image for this machine's processor",
+    ),
+    (
+        &["invalid reference format"],
+        "correct the image's name in the options of `docker`",
+    ),
+    (
+        &["unknown or invalid runtime name", "Unknown runtime"],
+        "name a runtime that `docker info` lists",
+    ),
+    (
+        &["bind source path does not exist", "statfs "],
+        "the daemon does not see this machine's files: use one on this machine",
+    ),
+    (
+        &["unknown flag", "unknown shorthand flag"],
+        "remove that argument from `args`, or use a newer program",
+    ),
+    (
+        &["WARNING: Your kernel does not support", "cgroup"],
+        "ask for no limit that the daemon cannot hold",
+    ),
+];
+
+/// How lines begin that say nothing of what failed.
+const ADVICE: [&str; 3] = ["See '", "Run '", "Usage:"];
+
+/// What it means that the program could not be asked.
+pub(crate) fn of_asking(cli: &Cli, error: &io::Error) -> Refusal {
+    let name = cli.name();
+    match error.kind() {
+        io::ErrorKind::NotFound => Refusal::new(
+            format!("there is no program `{name}`"),
+            "install docker or podman, or name another one by `program` in the options of `docker`",
+        ),
+        io::ErrorKind::PermissionDenied => Refusal::new(
+            format!("`{name}` may not be executed"),
+            "name another program by `program` in the options of `docker`",
+        ),
+        io::ErrorKind::TimedOut => Refusal::new(
+            format!("`{name}` does not answer"),
+            "see whether its daemon is overloaded or stopped (`docker info`)",
+        ),
+        _ => Refusal::new(
+            format!("`{name}` cannot be started: {error}"),
+            "see the limits of this user (`ulimit -u`), and whether memory is left",
+        ),
+    }
+}
+
+/// What these last words mean.
+///
+/// - `ended`: how it ended, for where there are none
+pub(crate) fn of_words(ended: &str, words: &str) -> Refusal {
+    let told = words
+        .lines()
+        .map(str::trim)
+        .rfind(|line| !line.is_empty() && !ADVICE.iter().any(|advice| line.starts_with(advice)));
+    let told = told.map(|line| line.trim_start_matches("docker: ").trim_end_matches('.'));
+    let reason = format!("the container could not be made: {}", told.unwrap_or(ended));
+    let known = TABLE
+        .iter()
+        .find(|(says, _)| says.iter().any(|says| words.contains(says)));
+    let remedy = known.map_or(
+        "run `spp --log debug doctor` for everything that was said",
+        |(_, remedy)| remedy,
+    );
+    Refusal::new(reason, remedy)
+}
+
+/// What a start that came to nothing means.
+pub(crate) fn of_start(cli: &Cli, fault: &StartFault) -> Refusal {
+    match fault {
+        StartFault::Spawn(error) => of_asking(cli, error),
+        StartFault::Ended { status, words } => of_words(&status.to_string(), words),
+        StartFault::Handshake { error, words } => of_words(error.detail_text(), words),
+    }
+}

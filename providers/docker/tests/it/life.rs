@@ -1,0 +1,198 @@
+//! How a sandbox ends: nothing of it is left, whoever ended it, and it is told at once.
+
+use std::time::{Duration, Instant};
+
+use sandbox_core::process::ProcessSpec;
+use sandbox_core::{Ctx, Disposition, ErrorKind, SandboxExt as _, SandboxId};
+use sandbox_host::OpenRequest;
+
+use super::support::{IMAGE, Scratch, containers, docker, sh, until};
+
+fn id(name: &str) -> SandboxId {
+    SandboxId::new(format!("{name}-{}", std::process::id())).expect("valid")
+}
+
+fn named(scratch: &Scratch, id: &SandboxId) -> OpenRequest {
+    OpenRequest {
+        id: Some(id.clone()),
+        ..scratch.request()
+    }
+}
+
+/// The process on this machine that is a container's client.
+fn client(container: &str) -> Option<u32> {
+    let name = docker(&["inspect", "--format={{.Name}}", container]);
+    let name = name.trim_start_matches('/');
+    let processes = std::fs::read_dir("/proc")
+        .expect("a process table")
+        .flatten();
+    processes
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .find(|pid: &u32| {
+            std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| {
+                line.split(|byte| *byte == 0)
+                    .any(|word| word == name.as_bytes())
+            })
+        })
+}
+
+fn kill(pid: u32) {
+    let pid = i32::try_from(pid)
+        .ok()
+        .and_then(rustix::process::Pid::from_raw)
+        .expect("a process");
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it is there");
+}
+
+#[tokio::test]
+async fn a_release_is_not_answered_before_the_container_is_gone() {
+    let scratch = Scratch::new();
+    let host = scratch.host(&Scratch::options(IMAGE));
+    let id = id("released");
+    let opened = host
+        .open(&Ctx::new(), None, named(&scratch, &id))
+        .await
+        .expect("it opens");
+    assert_eq!(containers(&id).len(), 1);
+    sh(&*opened.sandbox, "(setsid sleep 1000 &)").await;
+    let receipt = opened
+        .release(&Ctx::new(), Disposition::Destroy)
+        .await
+        .expect("it ends");
+    assert!(receipt.existed);
+    assert!(containers(&id).is_empty());
+    host.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_provider_that_is_killed_leaves_no_container() {
+    let scratch = Scratch::new();
+    let host = scratch.host(&Scratch::options(IMAGE));
+    let id = id("orphan");
+    let opened = host
+        .open(&Ctx::new(), None, named(&scratch, &id))
+        .await
+        .expect("it opens");
+    sh(&*opened.sandbox, "(setsid sleep 1000 &)").await;
+    host.kill().await;
+    until("the end of the container", || containers(&id).is_empty()).await;
+}
+
+#[tokio::test]
+async fn whatever_ends_a_container_it_is_lost_at_once_and_its_id_can_be_had_again() {
+    let scratch = Scratch::new();
+    let host = scratch.host(&Scratch::options(IMAGE));
+    for way in ["client", "container", "stopped"] {
+        let id = id(way);
+        let opened = host
+            .open(&Ctx::new(), None, named(&scratch, &id))
+            .await
+            .expect("it opens");
+        let first = opened.sandbox.descriptor().generation;
+        let [container] = &*containers(&id) else {
+            panic!("one container")
+        };
+        let ctx = Ctx::new();
+        let sleeping = opened
+            .sandbox
+            .run(&ctx, ProcessSpec::new(["sleep", "1000"]));
+        let end = async {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            match way {
+                "client" => kill(client(container).expect("a client")),
+                "container" => drop(docker(&["kill", container])),
+                _ => drop(docker(&["stop", "--time=1", container])),
+            }
+            Instant::now()
+        };
+        let (outcome, ended) = tokio::join!(sleeping, end);
+        let error = outcome.expect_err("nobody is left to answer");
+        assert_eq!(error.kind(), ErrorKind::Lost, "{way}: {error}");
+        assert!(
+            ended.elapsed() < Duration::from_secs(10),
+            "{way}: {:?}",
+            ended.elapsed()
+        );
+        let again = host
+            .open(&Ctx::new(), None, named(&scratch, &id))
+            .await
+            .expect("it opens");
+        assert_ne!(
+            again.sandbox.descriptor().generation,
+            first,
+            "{way}: another life"
+        );
+        assert_eq!(sh(&*again.sandbox, "echo up").await, "up\n");
+        assert_eq!(containers(&id).len(), 1, "{way}: the first is gone");
+        again
+            .release(&Ctx::new(), Disposition::Destroy)
+            .await
+            .expect("it ends");
+        assert!(containers(&id).is_empty(), "{way}");
+    }
+    host.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_acquire_that_is_given_up_leaves_no_container() {
+    let scratch = Scratch::new();
+    let host = scratch.host(&Scratch::options(IMAGE));
+    // The provider is there, so that what is given up is the making of the container.
+    let provider = host
+        .provider(&Ctx::new(), "docker")
+        .await
+        .expect("it starts");
+    for pause in [0, 20, 60, 120, 240] {
+        let id = id(&format!("given-up-{pause}"));
+        let mut spec = scratch.spec(id.as_str());
+        spec.options = host.config().provider("docker").options.clone();
+        let ctx = Ctx::new().with_timeout(Duration::from_millis(pause));
+        if provider.acquire(&ctx, &spec).await.is_ok() {
+            provider
+                .release(&Ctx::new(), &id, Disposition::Destroy)
+                .await
+                .expect("it ends");
+        }
+        until("the end of the container", || containers(&id).is_empty()).await;
+    }
+    host.shutdown().await;
+}
+
+/// Starts a container that says it was made by this owner.
+fn abandoned(owner: &str) -> String {
+    let label = format!("--label=spp.owner={owner}");
+    docker(&["create", "--network=none", &label, IMAGE, "sleep", "1000"])
+}
+
+#[tokio::test]
+async fn what_the_dead_have_left_is_removed_and_nothing_else() {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("the kernel's");
+    let numbers = std::fs::read_link("/proc/self/ns/pid").expect("the kernel's");
+    let numbers: String = numbers
+        .to_string_lossy()
+        .chars()
+        .filter(char::is_ascii_digit)
+        .collect();
+    let here = format!("{}/{numbers}", boot.trim());
+    let dead = abandoned(&format!("{here}/4194305/1"));
+    let kept = [
+        abandoned("00000000-0000-0000-0000-000000000000/1/4194305/1"),
+        abandoned(&format!("{}/1/4194305/1", boot.trim())),
+        abandoned("nonsense"),
+        docker(&["create", "--network=none", IMAGE, "sleep", "1000"]),
+    ];
+    let scratch = Scratch::new();
+    let host = scratch.host(&Scratch::options(IMAGE));
+    let opened = scratch.open(&host).await;
+    let all = docker(&["ps", "--all", "--quiet", "--no-trunc"]);
+    assert!(!all.contains(&dead), "it was left");
+    for container in &kept {
+        assert!(all.contains(container), "somebody else's was removed");
+        docker(&["rm", "--force", container]);
+    }
+    opened
+        .release(&Ctx::new(), Disposition::Destroy)
+        .await
+        .expect("it ends");
+    host.shutdown().await;
+}

@@ -1,0 +1,9 @@
+//! The real executable on a real daemon, started and spoken to as a host does.
+//!
+//! The daemon is the one that `cargo xtask test` brings up, and names in `SPP_TEST_DOCKER`. A test that finds none
+//! fails: nothing here is skipped.
+
+mod life;
+mod refused;
+mod seen;
+mod support;

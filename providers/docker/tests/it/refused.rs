@@ -1,0 +1,148 @@
+//! What cannot be had is refused, with the reason and what to do.
+
+use sandbox_core::{
+    Ctx, Limit, LimitKind, Mount, MountAccess, Network, Policy, SandboxPath, Strength,
+};
+
+use super::support::{IMAGE, Scratch, is_root, told};
+
+async fn refusal(options: &str) -> String {
+    let scratch = Scratch::new();
+    let host = scratch.host(options);
+    let text = scratch.refused(&host, Policy::default()).await;
+    host.shutdown().await;
+    text
+}
+
+fn has(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "no {part:?} in: {text}");
+    }
+}
+
+#[tokio::test]
+async fn an_image_that_is_not_there_is_named_with_what_to_do() {
+    let options = Scratch::options("spp-test-missing") + "pull = 'never'\n";
+    has(
+        &refusal(&options).await,
+        &["spp-test-missing", "build or pull it"],
+    );
+    has(
+        &refusal("").await,
+        &["there is no `image`", "image = \"debian:12\""],
+    );
+    has(
+        &refusal(&Scratch::options("Not A Name")).await,
+        &["correct the image's name"],
+    );
+}
+
+#[tokio::test]
+async fn a_program_or_a_daemon_that_is_not_there_is_named_with_what_to_do() {
+    let nowhere = "image = 'x'\nhost = 'unix:///nothing/is/here'\n";
+    has(&refusal(nowhere).await, &["daemon", "start the daemon"]);
+    let no_program = "image = 'x'\nprogram = 'no-such-docker'\n";
+    has(
+        &refusal(no_program).await,
+        &["no program `no-such-docker`", "install docker or podman"],
+    );
+    let no_context = "image = 'x'\ncontext = 'no-such-context'\n";
+    has(
+        &refusal(no_context).await,
+        &["no-such-context", "docker context ls"],
+    );
+}
+
+#[tokio::test]
+async fn who_may_not_ask_the_daemon_is_told_how_one_may() {
+    let scratch = Scratch::new();
+    if !is_root() {
+        // Whoever runs the tests may ask it.
+        return;
+    }
+    let closed = scratch.workspace().join("closed");
+    let socket = std::os::unix::net::UnixListener::bind(&closed).expect("a socket");
+    std::fs::set_permissions(&closed, std::os::unix::fs::PermissionsExt::from_mode(0o600))
+        .expect("ours");
+    let options = format!("image = '{IMAGE}'\nhost = 'unix://{}'\n", closed.display());
+    let host = scratch.ordinary_host(&options);
+    let text = scratch.refused(&host, Policy::default()).await;
+    has(&text, &["permission denied", "usermod -aG docker"]);
+    host.shutdown().await;
+    drop(socket);
+}
+
+#[tokio::test]
+async fn what_the_daemon_does_not_know_is_passed_on_with_what_to_do() {
+    let options = Scratch::options(IMAGE);
+    has(
+        &refusal(&format!("{options}runtime = 'no-such'\n")).await,
+        &["no-such", "docker info"],
+    );
+    has(
+        &refusal(&format!("{options}args = ['--no-such-flag']\n")).await,
+        &["no-such-flag", "remove that argument"],
+    );
+    has(
+        &refusal(&format!("{options}args = ['--privileged']\n")).await,
+        &["--privileged", "policy"],
+    );
+}
+
+#[tokio::test]
+async fn a_policy_that_nobody_can_keep_is_refused() {
+    let scratch = Scratch::new();
+    let host = scratch.host(&Scratch::options(IMAGE));
+    let origins = Policy {
+        network: Some(Network::Allow(vec!["https://example.org:443".into()])),
+        ..Policy::default()
+    };
+    has(&scratch.refused(&host, origins).await, &["single origins"]);
+    let mounts = Policy {
+        mounts: vec![Mount {
+            host: "/usr".into(),
+            sandbox: SandboxPath::parse("/mnt").expect("valid"),
+            access: MountAccess::ReadOnly,
+        }],
+        ..Policy::default()
+    };
+    has(
+        &scratch.refused(&host, mounts).await,
+        &["only the workspace"],
+    );
+    let limits = Policy {
+        limits: [(
+            LimitKind::Disk,
+            Limit {
+                value: 1 << 30,
+                strength: Strength::Required,
+            },
+        )]
+        .into(),
+        ..Policy::default()
+    };
+    has(&scratch.refused(&host, limits).await, &["disk"]);
+    host.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_workspace_of_roots_is_not_opened_to_somebody_else_by_itself() {
+    if !is_root() {
+        // Only root has one that can be named.
+        return;
+    }
+    let scratch = Scratch::new();
+    let host = scratch.host(&Scratch::options(IMAGE));
+    let roots = tempfile::tempdir().expect("a directory");
+    let request = sandbox_host::OpenRequest {
+        root: Some(roots.path().to_str().expect("UTF-8").to_owned()),
+        ..Default::default()
+    };
+    let error = host
+        .open(&Ctx::new(), None, request)
+        .await
+        .err()
+        .expect("it is root's");
+    has(&told(&error), &["the workspace is root's", "UID:GID"]);
+    host.shutdown().await;
+}
