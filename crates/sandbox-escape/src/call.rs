@@ -108,8 +108,16 @@ pub(crate) fn born<const N: usize>(number: i64, arguments: [Argument<'_>; N]) ->
         // SAFETY: this is the copy, which does nothing else.
         unsafe { libc::_exit(0) };
     }
-    let _ = call!(libc::SYS_wait4, child, NONE, 0, NONE);
+    wait(child);
     Ok(())
+}
+
+/// Waits for a process that was started.
+pub(crate) fn wait(child: impl Into<Argument<'static>>) {
+    let _ = system_call(
+        libc::SYS_wait4,
+        [child.into(), NONE.into(), 0.into(), NONE.into()],
+    );
 }
 
 /// Starts a copy of this process, which has one thread only: it does the work and ends.

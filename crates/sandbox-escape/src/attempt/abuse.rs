@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::life::{leave_daemon, live};
 use super::processes::states;
 use super::{Abuse, Tried, any, attempts, blocked};
-use crate::call::{copy, ignore};
+use crate::call::{copy, ignore, wait};
 use crate::ground::Ground;
 
 const MIB: usize = 1 << 20;
@@ -139,13 +139,7 @@ fn busy(_: &Ground) -> Tried {
     let spin = || while started.elapsed() < WALL {};
     let another = copy(spin)?;
     spin();
-    let _ = crate::call::call!(
-        libc::SYS_wait4,
-        another,
-        crate::call::NONE,
-        0,
-        crate::call::NONE
-    );
+    wait(another);
     let used = cpu_seconds()?;
     // A tenth of one would be 0.3 s; a machine that others keep busy as well still gives more than this.
     let said = format!("{used:.2} s of processors in 3 s");
@@ -178,13 +172,7 @@ fn zombies(_: &Ground) -> Tried {
         let between = copy(|| {
             let _ = copy(|| ());
         })?;
-        let _ = crate::call::call!(
-            libc::SYS_wait4,
-            between,
-            crate::call::NONE,
-            0,
-            crate::call::NONE
-        );
+        wait(between);
     }
     // Whoever waits does so soon.
     std::thread::sleep(Duration::from_millis(500));

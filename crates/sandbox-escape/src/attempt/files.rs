@@ -43,8 +43,15 @@ attempts! {
     };
     "F54" Answer "set flags of a file outside, which is open for reading" "Landlock has no right for it" file_flags;
     "F55" Residue "make a directory, a link or a FIFO outside" "baseline" make_outside;
+    "F56" Secret "read a file of the workspace that the policy hides" "settings with credentials" |_| any(
+        HIDDEN, "such file", |path| read(Path::new(path)));
+    "F57" Secret "read it under another name" "settings with credentials" hidden_by_another_name;
+    "F58" Residue "change it, or put another in its place" "settings with credentials" change_hidden;
     "F10" Answer "open a directory by its file system's number" "Shocker (docker, 2014)" by_number;
 }
+
+/// What the policy hides where it can, relative to the workspace: a file, and one in a directory that is hidden.
+pub const HIDDEN: [&str; 2] = ["hidden-file", "hidden/file"];
 
 /// What a file holds.
 fn read(path: &Path) -> Tried {
@@ -233,6 +240,40 @@ fn make_outside(ground: &Ground) -> Tried {
             )?,
         };
         Ok("it was made".into())
+    })
+}
+
+fn hidden_by_another_name(_: &Ground) -> Tried {
+    let fresh = || {
+        let _ = std::fs::remove_file("another-name");
+    };
+    fresh();
+    let by_link = |path: &str| {
+        std::fs::hard_link(path, "another-name")?;
+        read(Path::new("another-name"))
+    };
+    let by_descriptor = |path: &str| {
+        let found = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_PATH)
+            .open(path)?;
+        read(Path::new(&format!("/proc/self/fd/{}", found.as_raw_fd())))
+    };
+    let had = any(HIDDEN, "such file", |path| {
+        by_link(path).or_else(|_| by_descriptor(path))
+    });
+    fresh();
+    had
+}
+
+fn change_hidden(_: &Ground) -> Tried {
+    any(HIDDEN, "such file", |path| {
+        std::fs::write("replacement", "replaced")?;
+        std::fs::rename("replacement", path)
+            .or_else(|_| std::fs::write(path, "replaced"))
+            .or_else(|_| std::fs::remove_file(path))
+            .or_else(|_| std::fs::rename("hidden", "moved"))?;
+        Ok("it is another".into())
     })
 }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::{Outliving, Tried, attempts};
-use crate::call::copy;
+use crate::call::{copy, wait};
 use crate::ground::Ground;
 
 /// The file in the workspace that is locked by what lives.
@@ -36,14 +36,8 @@ pub(super) fn leave_daemon() -> std::io::Result<()> {
             }
         });
     })?;
-    let _ = crate::call::call!(
-        libc::SYS_wait4,
-        between,
-        crate::call::NONE,
-        0,
-        crate::call::NONE
-    );
-    // The lock is the file's as opened, which the other one has too: it is let go here, unless that was quicker.
+    wait(between);
+    // Until the other one has the lock, which is the file's as it opened it.
     let started = Instant::now();
     let asked = File::options().write(true).open(ALIVE)?;
     while asked.try_lock().is_ok() && started.elapsed() < Duration::from_secs(5) {

@@ -6,7 +6,7 @@
 pub mod abuse;
 mod devices;
 mod engine;
-mod files;
+pub mod files;
 mod kernel;
 pub mod life;
 mod mounts;

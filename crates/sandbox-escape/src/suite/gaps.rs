@@ -27,6 +27,11 @@ pub const GAPS: &[Gap] = &[
     },
     Gap {
         columns: LOCAL,
+        ids: &["F56", "F57", "F58"],
+        sentence: "Nothing in a root can be hidden, and a policy that asks for it is refused",
+    },
+    Gap {
+        columns: LOCAL,
         ids: &["F06", "F47", "F52", "F54"],
         sentence: "modes, owners, times and attributes of your files elsewhere can be changed, though not what is in them",
     },

@@ -12,7 +12,7 @@ use sandbox_host::{Host, OpenRequest, Opened, SearchPath};
 
 use super::Failure;
 use super::column::Policy;
-use super::outside::Outside;
+use super::outside::{Outside, hide};
 use super::place::Ended;
 use super::{ANSWER, PATIENCE};
 use crate::report::{Report, Told};
@@ -129,6 +129,7 @@ impl Location {
     pub(super) async fn neighbour(&self, outside: &Outside) -> Result<Neighbour, Failure> {
         let root = outside.directory.join("neighbour");
         std::fs::write(root.join("ground.json"), "{}")?;
+        hide(&root, "")?;
         Ok(Neighbour(open(&self.host, &root).await?))
     }
 }
@@ -250,6 +251,7 @@ fn settings(location: &str, policy: Policy, directory: &Path) -> String {
         _ => format!(
             "[sandbox.policy]\nnetwork = 'none'\n\
              require = ['network-denied', 'write-contained', 'process-contained', 'secrets-hidden']\n\
+             hide = ['/workspace/hidden', '/workspace/hidden-file']\n\
              [sandbox.policy.mounts]\n'{SEEN_READONLY}' = '{readonly}'\n'{SEEN_HOSTILE}' = '{hostile}'\n"
         ),
     }

@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{CWD, FileType, Mode};
 
 use super::Failure;
+use crate::attempt::files::HIDDEN;
 use crate::attempt::life::{ALIVE, STOP};
 use crate::call::{NONE, call, share};
 use crate::ground::Ground;
@@ -146,6 +147,7 @@ impl Outside {
         for path in self.left() {
             remove(&path)?;
         }
+        hide(&self.directory.join("workspace"), &self.secret)?;
         remove(&self.ground.outside)?;
         std::fs::write(&self.ground.outside, BEFORE)?;
         std::fs::set_permissions(&self.ground.outside, std::fs::Permissions::from_mode(0o600))?;
@@ -190,6 +192,13 @@ impl Outside {
             .find(|path| path.symlink_metadata().is_ok())
         {
             return Some(format!("{} was left", left.display()));
+        }
+        let hidden = |name: &&str| {
+            let path = self.directory.join("workspace").join(name);
+            std::fs::read_to_string(path).is_ok_and(|text| text == self.secret)
+        };
+        if let Some(name) = HIDDEN.iter().find(|name| !hidden(name)) {
+            return Some(format!("{name} is no longer what it was"));
         }
         let file = &self.ground.outside;
         match std::fs::read_to_string(file) {
@@ -293,6 +302,16 @@ impl Drop for Outside {
             let _ = remove(&path);
         }
     }
+}
+
+/// Writes what a policy hides of a workspace.
+pub(super) fn hide(workspace: &Path, secret: &str) -> std::io::Result<()> {
+    for name in HIDDEN {
+        let path = workspace.join(name);
+        std::fs::create_dir_all(path.parent().unwrap_or(workspace))?;
+        std::fs::write(path, secret)?;
+    }
+    Ok(())
 }
 
 fn remove(path: &Path) -> std::io::Result<()> {

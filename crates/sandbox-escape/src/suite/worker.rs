@@ -48,7 +48,12 @@ async fn all(column: &Column, attempts: &[&Attempt], outside: &mut Outside) -> R
             None => match Place::open(column.by, outside).await {
                 Ok(place) => place,
                 Err(reason) => {
-                    tell(&Heard::LeftOut(reason.to_string()));
+                    let reason = reason.to_string();
+                    tell(&match column.role {
+                        Role::Control => Heard::LeftOut(reason),
+                        // A location that cannot be had holds nothing.
+                        Role::Guarded => Heard::Failed(reason),
+                    });
                     return Ok(());
                 }
             },
