@@ -301,6 +301,13 @@ impl Supervisor {
         }
     }
 
+    /// Whether a run lies ready that nobody has received. There is one at most.
+    fn is_run_waiting(&self) -> bool {
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        rustix::net::recv(&self.queue, &mut [0; REQUEST_BYTES], flags)
+            .is_ok_and(|(bytes, _)| bytes > 0)
+    }
+
     /// Takes notice of a run that the leader has taken.
     fn note_start(&mut self) {
         let (Some(leader), Some(terms)) = (self.leader, SLIP.taken()) else {
@@ -371,7 +378,7 @@ impl Supervisor {
         // Read before looking, so that a child that ends in between is signalled again. One read is
         // enough: a signal that is pending already is not queued twice.
         let _ = rustix::io::read(&self.children, &mut buffer);
-        let mut ended = None;
+        let (mut ended, mut took_along) = (None, false);
         let alone = loop {
             match sys::reap() {
                 Reaped::Child(pid, status, usage) => {
@@ -381,6 +388,7 @@ impl Supervisor {
                         self.leader = None;
                         // Another is made when it is wanted: whatever killed this one may go on.
                         self.deaths += 1;
+                        took_along = SLIP.was_receiving() && !self.is_run_waiting();
                     }
                     let Some(run) = &mut self.run else { continue };
                     if run.leader == Some(pid) {
@@ -395,6 +403,14 @@ impl Supervisor {
                 Reaped::Childless => break true,
             }
         };
+        if took_along {
+            // It received a run and was killed before it could say so, and so before it executed anything.
+            self.begun += 1;
+            self.send(Reply::Failed {
+                stage: Stage::Accept,
+                errno: libc::EINTR,
+            });
+        }
         if let Some(leader) = self.leader {
             // Somebody may have stopped it. While it waits, nobody means that.
             sys::kill(leader, libc::SIGCONT);

@@ -196,6 +196,8 @@ fn receive(work: &Work, inline: &mut [u64]) -> Option<Result<Received, Failure>>
         // Not in the call that receives: who is killed there may have taken the packet along.
         let mut watched = [PollFd::new(&socket, PollFlags::IN)];
         let _ = rustix::event::poll(&mut watched, None);
+        // One that is killed behind it has.
+        SLIP.begin_receiving();
         let mut slices = [
             IoSliceMut::new(&mut bytes),
             IoSliceMut::new(sys::bytes_of(inline)),

@@ -59,6 +59,8 @@ pub use running::{Event, Running};
 pub use wire::{Scope, Stage, Survivors, Usage};
 
 #[cfg(test)]
+mod ptrace;
+#[cfg(test)]
 mod rings;
 #[cfg(test)]
 mod tests;

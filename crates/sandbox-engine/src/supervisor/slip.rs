@@ -20,6 +20,8 @@ use super::wire::Stage;
 pub(super) struct Slip {
     /// Not 0 as long as the leader shares this memory: it has not executed, and not ended.
     pub(super) shared: AtomicU32,
+    /// Not 0 once the leader has begun to receive a run.
+    receiving: AtomicU32,
     /// The number of the run that was taken, from 1 on; 0 while the leader waits.
     taken: AtomicU64,
     timeout_ms: AtomicU64,
@@ -52,6 +54,7 @@ pub(super) struct Terms {
 /// The slip of this process. (In the engine it is there too, and nobody looks at it.)
 pub(super) static SLIP: Slip = Slip {
     shared: AtomicU32::new(0),
+    receiving: AtomicU32::new(0),
     taken: AtomicU64::new(0),
     timeout_ms: AtomicU64::new(0),
     grace_ms: AtomicU64::new(0),
@@ -66,11 +69,22 @@ pub(super) static SLIP: Slip = Slip {
 impl Slip {
     /// Makes it ready for the next leader, and returns where the last one mapped an image.
     pub(super) fn clear(&self) -> Option<(usize, usize)> {
+        self.receiving.store(0, Ordering::Relaxed);
         self.taken.store(0, Ordering::Relaxed);
         self.failed.store(0, Ordering::Relaxed);
         self.shared.store(1, Ordering::Release);
         let bytes = self.mapped_bytes.swap(0, Ordering::Acquire);
         (bytes > 0).then(|| (self.mapped.load(Ordering::Relaxed), bytes))
+    }
+
+    /// Says that a run is being received: from here on it may be gone with the leader.
+    pub(super) fn begin_receiving(&self) {
+        self.receiving.store(1, Ordering::Release);
+    }
+
+    /// Whether a run was being received.
+    pub(super) fn was_receiving(&self) -> bool {
+        self.receiving.load(Ordering::Acquire) != 0
     }
 
     /// Says that a run was taken.

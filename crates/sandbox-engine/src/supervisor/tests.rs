@@ -433,6 +433,38 @@ async fn a_leader_that_was_killed_or_stopped_while_it_waited_is_not_noticed() {
     }
 }
 
+/// A run that is gone with its leader was not executed, and nobody waits for ever to hear of it.
+#[tokio::test]
+async fn a_leader_that_is_killed_with_its_run_in_hand_is_told_at_once() {
+    let (pool, _, leader) = served().await;
+    let (ready, traced) = std::sync::mpsc::channel();
+    let killer = std::thread::spawn(move || ptrace::kill_behind_receiving(leader, &ready));
+    if traced.recv().is_err() {
+        // Only the superuser may look into a process that is not dumpable.
+        assert!(!rustix::process::geteuid().is_root(), "it cannot be traced");
+        return;
+    }
+    let begun = Instant::now();
+    let Err(LaunchError::Start { stage, error }) =
+        pool.run(&Place::new().launch(&["/bin/true"])).await
+    else {
+        panic!("it was started, or lost")
+    };
+    assert_eq!(
+        (stage, error.raw_os_error()),
+        (Stage::Accept, Some(libc::EINTR))
+    );
+    assert!(
+        begun.elapsed() < Duration::from_millis(900),
+        "{:?}",
+        begun.elapsed()
+    );
+    killer.join().expect("it does not panic");
+    for _ in 0..3 {
+        ends_well(&pool, &["/bin/true"]).await;
+    }
+}
+
 #[tokio::test]
 async fn a_signal_that_came_before_a_program_does_not_end_it() {
     let (pool, _, leader) = served().await;
