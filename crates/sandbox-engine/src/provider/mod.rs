@@ -10,6 +10,7 @@
 
 mod attest;
 mod guarded;
+mod limits;
 mod place;
 mod policy;
 mod temporary;
@@ -157,7 +158,7 @@ impl EngineProvider {
             shell: prepared.shell.clone(),
             network: prepared.network.clone(),
             guarantees: prepared.guarantees.clone(),
-            limits: prepared.plan.reports.clone(),
+            limits: prepared.plan.limits.reports.clone(),
             capabilities: self.info.capabilities.clone(),
             notes: prepared.notes.clone(),
         }
@@ -177,7 +178,7 @@ impl EngineProvider {
             group: prepared.group.clone(),
         };
         let confined = confinement.guard.is_some() || confinement.group.is_some();
-        let options = match confinement.group.is_some() || prepared.plan.counts_processes() {
+        let options = match confinement.group.is_some() || prepared.plan.limits.counts_processes {
             true => FEW_WAITING,
             false => PoolOptions::default(),
         };
@@ -203,7 +204,7 @@ impl EngineProvider {
         state.generation = generation;
         let descriptor = self.descriptor(spec, &prepared, generation);
         let own_pool = confined.then(|| pool.clone());
-        let processes = Processes::new(pool, prepared.plan.settings(prepared.environment));
+        let processes = Processes::new(pool, prepared.plan.limits.settings(prepared.environment));
         let engine = Arc::new(Engine::new(descriptor, prepared.roots, processes));
         let living = Living {
             spec: spec.clone(),
@@ -235,11 +236,11 @@ impl EngineProvider {
                 .map(|guard| Guarded::new(guard, &place, &roots, &plan.roots))
                 .transpose()
                 .map_err(|error| as_asked(error).on(&spec.id))?;
-            let group = match plan.group == Wanted::default() {
+            let group = match plan.limits.group == Wanted::default() {
                 true => None,
                 false => given.or_else(|| {
                     let hierarchies = Hierarchies::of_this_process().ok()?;
-                    Some(Arc::new(Group::new(&hierarchies, plan.group)))
+                    Some(Arc::new(Group::new(&hierarchies, plan.limits.group)))
                 }),
             };
             plan.note_group(&place, &spec, group.as_deref());

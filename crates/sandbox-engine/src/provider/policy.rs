@@ -5,21 +5,18 @@
 //! holds ([`Plan::settle`]); if not, it is refused, all of it at once and with what to do about it.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
-use sandbox_cgroup::{Controller, Group, Version, Wanted};
+use sandbox_cgroup::Group;
 use sandbox_core::{
-    AcquireSpec, EnforcedBy, Error, ErrorKind, Grade, Limit, LimitKind, LimitReport, Mount,
-    MountAccess, Network, Policy, Restriction, Result, SandboxPath, Strength, Verb,
+    AcquireSpec, Error, ErrorKind, Grade, Mount, MountAccess, Network, Policy, Restriction, Result,
+    SandboxPath, Verb,
 };
 use sandbox_guard::{GuardSpec, Neighbours, NetworkUse, Writes};
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 
+use super::limits::Limits;
 use super::place::{GuardUse, Place};
-use crate::process::Settings;
-use crate::process::environment::Environment;
-use crate::supervisor::RlimitSpec;
 
 /// Most mounts. Each is a root: a descriptor that is held, and something that every path is compared with.
 const MOST_MOUNTS: usize = 256;
@@ -29,18 +26,12 @@ const MOST_MOUNTS: usize = 256;
 pub(super) struct Plan {
     /// Directories that are roots beside the workspace.
     pub(super) roots: Vec<(PathBuf, MountAccess)>,
-    /// What became of the limits.
-    pub(super) reports: BTreeMap<LimitKind, LimitReport>,
+    /// The limits.
+    pub(super) limits: Limits,
     /// The guard that there has to be.
     pub(super) guard: Option<GuardSpec>,
-    /// What is to be limited for all processes together.
-    pub(super) group: Wanted,
     /// What cannot be had in any case, each with its reason.
     unmet: Vec<String>,
-    rlimits: Vec<RlimitSpec>,
-    wall_time: Option<Duration>,
-    concurrency: Option<usize>,
-    counts_processes: bool,
 }
 
 impl Plan {
@@ -101,64 +92,14 @@ impl Plan {
                 "{hidden} cannot be hidden, because what runs reads what it can name; keep it elsewhere"
             ));
         }
-        for (&kind, limit) in &spec.policy.limits {
-            let Some(enforced_by) = plan.limit(kind, *limit) else {
-                continue;
-            };
-            if enforced_by == EnforcedBy::None && limit.strength == Strength::Required {
-                plan.unmet.push(format!(
-                    "the limit {} cannot be enforced; ask for it as best effort",
-                    kind.name()
-                ));
-            }
-            plan.reports.insert(
-                kind,
-                LimitReport {
-                    value: limit.value,
-                    enforced_by,
-                },
-            );
-        }
+        plan.limits = Limits::of(&spec.policy, &mut plan.unmet);
         Ok(plan)
     }
 
     /// Takes note of what a group limits, of what it was asked to.
     pub(super) fn note_group(&mut self, place: &Place, spec: &AcquireSpec, group: Option<&Group>) {
-        for (controller, kind) in [
-            (Controller::Memory, LimitKind::Memory),
-            (Controller::Processes, LimitKind::Processes),
-            (Controller::Cpu, LimitKind::Cpu),
-        ] {
-            let Some(limit) = spec.policy.limits.get(&kind) else {
-                continue;
-            };
-            let mut enforced = group.iter().flat_map(|group| group.enforced());
-            let enforced_by = match enforced.find(|(of, _)| *of == controller) {
-                Some((_, Version::One)) => EnforcedBy::Cgroup1,
-                Some((_, Version::Two)) => EnforcedBy::Cgroup2,
-                None if kind == LimitKind::Processes && place.counts_processes() => {
-                    self.counts_processes = true;
-                    self.rlimit(
-                        libc::RLIMIT_NPROC,
-                        rustix::process::Resource::Nproc,
-                        limit.value,
-                    )
-                }
-                None => EnforcedBy::None,
-            };
-            if enforced_by == EnforcedBy::None && limit.strength == Strength::Required {
-                self.unmet.push(format!(
-                    "the limit {} needs a control group that this user may make, and there is none; start it as \
-                     root or in a group that was handed over to this user, or ask for it as best effort",
-                    kind.name()
-                ));
-            }
-            let report = LimitReport {
-                value: limit.value,
-                enforced_by,
-            };
-            self.reports.insert(kind, report);
-        }
+        self.limits
+            .note_group(place, &spec.policy, group, &mut self.unmet);
     }
 
     /// Decides whether what is asked for holds, and returns the network that there is.
@@ -211,80 +152,6 @@ impl Plan {
                 unmet.join("; "),
                 place.location
             )))
-    }
-
-    /// Whether every process of the place counts for what a command may start, whoever waits to be one included.
-    pub(super) fn counts_processes(&self) -> bool {
-        self.counts_processes
-    }
-
-    /// What everything that runs is subject to.
-    pub(super) fn settings(&self, environment: Environment) -> Settings {
-        let mut settings = Settings::new(environment);
-        settings.limits.clone_from(&self.rlimits);
-        settings.wall_time = self.wall_time;
-        if let Some(concurrency) = self.concurrency {
-            settings.concurrency = concurrency;
-        }
-        settings
-    }
-
-    /// Sees to one limit. `None`: what a group does of it shows once there is one.
-    fn limit(&mut self, kind: LimitKind, limit: Limit) -> Option<EnforcedBy> {
-        Some(match kind {
-            LimitKind::OpenFiles => self.rlimit(
-                libc::RLIMIT_NOFILE,
-                rustix::process::Resource::Nofile,
-                limit.value,
-            ),
-            LimitKind::FileSize => self.rlimit(
-                libc::RLIMIT_FSIZE,
-                rustix::process::Resource::Fsize,
-                limit.value,
-            ),
-            LimitKind::WallTime => {
-                self.wall_time = Some(Duration::from_millis(limit.value));
-                EnforcedBy::Engine
-            }
-            LimitKind::Concurrency => {
-                // More than the engine's own number is not a limit that anything could reach.
-                let most = usize::try_from(limit.value).unwrap_or(usize::MAX);
-                self.concurrency = Some(most.min(crate::process::DEFAULT_CONCURRENCY));
-                EnforcedBy::Engine
-            }
-            LimitKind::Memory => {
-                self.group.memory = Some(limit.value);
-                return None;
-            }
-            LimitKind::Processes => {
-                self.group.processes = Some(limit.value);
-                return None;
-            }
-            LimitKind::Cpu => {
-                self.group.cpu = Some(limit.value);
-                return None;
-            }
-            LimitKind::Disk => EnforcedBy::None,
-        })
-    }
-
-    fn rlimit(
-        &mut self,
-        number: libc::__rlimit_resource_t,
-        resource: rustix::process::Resource,
-        value: u64,
-    ) -> EnforcedBy {
-        // An ordinary user cannot go above its own limit, which then is the smaller one anyway.
-        let most = rustix::process::getrlimit(resource)
-            .maximum
-            .unwrap_or(u64::MAX);
-        let value = value.min(most);
-        self.rlimits.push(RlimitSpec {
-            resource: number,
-            soft: value,
-            hard: value,
-        });
-        EnforcedBy::Rlimit
     }
 }
 
@@ -340,7 +207,9 @@ fn root_of(mount: &Mount) -> Result<PathBuf, String> {
 
 #[cfg(test)]
 mod tests {
-    use sandbox_core::{Effect, SandboxId};
+    use std::time::Duration;
+
+    use sandbox_core::{Effect, Limit, LimitKind, SandboxId, Strength};
 
     use super::*;
 
@@ -512,44 +381,6 @@ mod tests {
                 (cache.clone(), MountAccess::ReadWrite),
                 (cache, MountAccess::ReadOnly)
             ]
-        );
-    }
-
-    #[test]
-    fn limits_say_who_enforces_them_and_best_effort_may_be_nobody() {
-        let limits = [
-            LimitKind::Memory,
-            LimitKind::OpenFiles,
-            LimitKind::WallTime,
-            LimitKind::Concurrency,
-        ];
-        let asked = spec(|spec| {
-            for kind in limits {
-                spec.policy.limits.insert(
-                    kind,
-                    Limit {
-                        value: 8,
-                        strength: Strength::BestEffort,
-                    },
-                );
-            }
-        });
-        let mut plan = Plan::of(&Place::open("local"), &asked).expect("best effort is always had");
-        plan.note_group(&Place::open("local"), &asked, None);
-        let enforced = limits.map(|kind| plan.reports[&kind].enforced_by);
-        assert_eq!(
-            enforced,
-            [
-                EnforcedBy::None,
-                EnforcedBy::Rlimit,
-                EnforcedBy::Engine,
-                EnforcedBy::Engine
-            ]
-        );
-        let settings = plan.settings(Environment::default());
-        assert_eq!(
-            (settings.concurrency, settings.wall_time),
-            (8, Some(Duration::from_millis(8)))
         );
     }
 

@@ -20,6 +20,7 @@
 //! | `confinement` | what everything is under that is started |
 //! | `fork` | how a supervisor comes to be, and which processes of ours are supervisors |
 //! | `child` | the supervisor's own loop |
+//! | `reap` | a run, and what becomes of it when its processes end |
 //! | `end` | how it ends a tree |
 //! | `leader` | from a process that waits to the running program |
 //! | `slip` | the memory in which a leader leaves word for its supervisor |
@@ -30,7 +31,7 @@
 //! **Invariants.**
 //! - A supervisor serves one run at a time, and goes back to the pool only when the kernel said
 //!   that it has no child left. Only then does it make the leader of the next.
-//! - The code in `child`, `end`, `hunt`, `leader`, `slip`, `tree` and `sys` runs after a fork of a process with
+//! - The code in `child`, `end`, `hunt`, `leader`, `reap`, `slip`, `tree` and `sys` runs after a fork of a process with
 //!   threads: it makes system calls on memory it already has, takes no lock and does not panic.
 //! - A process of a run is never in the engine's session, because supervisor and leader make their
 //!   own. That is how orphans of a lost supervisor are told from other children of this process.
@@ -46,6 +47,7 @@ mod image;
 mod launch;
 mod leader;
 mod pool;
+mod reap;
 mod running;
 mod slip;
 mod sys;
