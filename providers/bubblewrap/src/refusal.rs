@@ -41,7 +41,7 @@ pub(crate) fn of_words(ended: &str, words: &str) -> Refusal {
         Some((_, Meaning::NoNamespaces)) => no_namespaces().to_owned(),
         None => "run `spp --log debug doctor` for everything that was said".to_owned(),
     };
-    Refusal { reason, remedy }
+    Refusal::new(reason, remedy)
 }
 
 enum Meaning {

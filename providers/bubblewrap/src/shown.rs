@@ -15,9 +15,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use sandbox_core::{Mount, MountAccess, Policy, SandboxPath};
+use spp_client::place::{MACHINES, is_machines};
 
 use crate::launch::{Access, Kind};
-use crate::spec::{TAKEN, is_taken, path_of};
+use crate::spec::path_of;
 use crate::view::{HOME, Shown, TMP, WORKSPACE};
 
 /// Most mounts that lie within nothing else that is shown. For each of them bwrap looks at the table of mounts.
@@ -132,7 +133,7 @@ impl Table {
         if !mount.host.is_absolute() || !at.is_absolute() {
             return refused("both have to be absolute");
         }
-        if at == Path::new("/") || TAKEN.iter().any(|taken| at.starts_with(taken)) {
+        if at == Path::new("/") || MACHINES.iter().any(|taken| at.starts_with(taken)) {
             return refused("the place has something of its own there");
         }
         let real = real(&mount.host)?;
@@ -244,7 +245,7 @@ fn refused<T>(why: &str) -> Result<T, String> {
 /// The real path of something to be shown, which is also the one that it is named by.
 fn real(host: &Path) -> Result<PathBuf, String> {
     let real = std::fs::canonicalize(host).map_err(|error| error.to_string())?;
-    if is_taken(&real) {
+    if is_machines(&real) {
         return refused("the root of a machine and what its kernel has are never shown");
     }
     if std::fs::symlink_metadata(&real).is_ok_and(|found| found.file_type().is_socket()) {

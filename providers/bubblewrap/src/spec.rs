@@ -7,18 +7,14 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
 use sandbox_core::{AcquireSpec, Error, ErrorKind, Network, Result, SandboxPath, Verb};
 use serde::Deserialize;
+use spp_client::place::workspace;
 
 use crate::environment;
 use crate::launch::{Access, Kind};
 use crate::shown::Table;
 use crate::view::{NetworkView, Shown, WORKSPACE};
-
-/// Where nothing of this machine can be shown: the kernel's own files, and the engine's.
-pub(crate) const TAKEN: [&str; 4] = ["/proc", "/sys", "/dev", "/run/spp"];
 
 /// The schema of the options.
 pub(crate) const OPTIONS: &str = r#"{"type":"object","additionalProperties":false,"properties":{"workspace":{
@@ -71,7 +67,7 @@ impl Plan {
         own: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Result<Self> {
         let options = options(spec)?;
-        let root = root(spec.root.as_deref().unwrap_or("."))?;
+        let root = workspace(spec.root.as_deref().unwrap_or("."))?;
         let mut unmet = Vec::new();
         let network = match &spec.policy.network {
             None | Some(Network::None) => NetworkView::None,
@@ -135,32 +131,6 @@ fn options(spec: &AcquireSpec) -> Result<Options> {
                 "the options are none of this provider's: {error}; there is `workspace`, which is \"bound\" or \"copy\""
             ))
     })
-}
-
-/// The workspace's real path, whatever it was named by: who names it stands in it.
-fn root(named: &str) -> Result<PathBuf> {
-    let refused = |kind| Error::refused(Verb::Acquire, kind).on(named);
-    let of_errno = |errno| match errno {
-        Errno::NOENT => refused(ErrorKind::NotFound),
-        Errno::NOTDIR => refused(ErrorKind::NotADirectory),
-        Errno::ACCESS | Errno::PERM => refused(ErrorKind::PermissionDenied),
-        errno => refused(ErrorKind::Io).caused_by(std::io::Error::from(errno)),
-    };
-    let real = std::fs::canonicalize(named)
-        .map_err(|error| of_errno(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    rustix::fs::open(&real, flags, Mode::empty()).map_err(of_errno)?;
-    if is_taken(&real) {
-        return Err(refused(ErrorKind::InvalidArgument).detail(
-            "it holds what a sandbox must not have; name the directory that is to be worked on",
-        ));
-    }
-    Ok(real)
-}
-
-/// Whether a real path of this machine is one that no sandbox is shown.
-pub(crate) fn is_taken(real: &Path) -> bool {
-    real == Path::new("/") || TAKEN.iter().any(|taken| real.starts_with(taken))
 }
 
 pub(crate) fn path_of(path: &SandboxPath) -> &Path {

@@ -110,7 +110,8 @@ impl Docker {
                 options.image
             ),
             "use an image for this machine's processor",
-        ))
+        )
+        .of_what_was_asked())
     }
 
     /// Removes what providers have left that are gone, once for each daemon.

@@ -154,10 +154,10 @@ impl Options {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument`, which says what to write.
+    /// `UnsupportedSpec`, which says what to write.
     pub(crate) fn read(text: Option<&str>) -> Result<Self> {
         let invalid = |detail: String| {
-            Error::refused(Verb::Acquire, ErrorKind::InvalidArgument)
+            Error::refused(Verb::Acquire, ErrorKind::UnsupportedSpec)
                 .on("the options of `docker`")
                 .detail(detail)
         };

@@ -6,11 +6,12 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use sandbox_core::{
     AcquireSpec, EnvChange, EnvInherit, EnvPolicy, Error, ErrorKind, Network, Result, Verb,
 };
+use spp_client::place::workspace;
 
 use crate::options::{Options, User};
 
@@ -54,7 +55,7 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for the options; for the root `NotFound`, `NotADirectory`, `PermissionDenied`,
+    /// `UnsupportedSpec` for the options; for the root `NotFound`, `NotADirectory`, `PermissionDenied`,
     /// `InvalidArgument`; `PolicyUnmet` with everything that cannot be had.
     pub(crate) fn of(
         spec: &AcquireSpec,
@@ -111,32 +112,10 @@ impl Plan {
     }
 }
 
-/// The workspace's real path, whatever it was named by, and who owns it, unless that is root.
+/// The workspace's real path, and who owns it, unless that is root.
 fn root(named: &str) -> Result<(PathBuf, Option<User>)> {
+    let real = workspace(named)?;
     let refused = |kind| Error::refused(Verb::Acquire, kind).on(named);
-    let of_system = |error: std::io::Error| {
-        refused(match error.kind() {
-            std::io::ErrorKind::NotFound => ErrorKind::NotFound,
-            std::io::ErrorKind::NotADirectory => ErrorKind::NotADirectory,
-            std::io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
-            _ => ErrorKind::Io,
-        })
-        .caused_by(error)
-    };
-    let real = std::fs::canonicalize(named).map_err(of_system)?;
-    let found = std::fs::metadata(&real).map_err(of_system)?;
-    if !found.is_dir() {
-        return Err(refused(ErrorKind::NotADirectory));
-    }
-    let is_machines = real == Path::new("/")
-        || ["/proc", "/sys", "/dev"]
-            .iter()
-            .any(|taken| real.starts_with(taken));
-    if is_machines {
-        return Err(refused(ErrorKind::InvalidArgument).detail(
-            "it holds what a sandbox must not have; name the directory that is to be worked on",
-        ));
-    }
     // It travels in an argument that is a list with commas.
     if real
         .as_os_str()
@@ -148,6 +127,8 @@ fn root(named: &str) -> Result<(PathBuf, Option<User>)> {
             "a path with a comma, a quotation mark or a line break cannot be shown in a container; rename the directory",
         ));
     }
+    let found = std::fs::metadata(&real);
+    let found = found.map_err(|error| refused(ErrorKind::Io).caused_by(error))?;
     let owner = (found.uid() != 0 && found.gid() != 0).then(|| User {
         user: found.uid(),
         group: found.gid(),
@@ -214,16 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_root_has_to_be_a_directory_and_not_the_machines() {
-        for (root, kind) in [
-            ("/nothing/is/here", ErrorKind::NotFound),
-            ("/etc/passwd", ErrorKind::NotADirectory),
-            ("/", ErrorKind::InvalidArgument),
-            ("/usr/..", ErrorKind::InvalidArgument),
-            ("/proc/self", ErrorKind::InvalidArgument),
-        ] {
-            assert_eq!(refused(&spec(root)).kind(), kind, "{root}");
-        }
+    fn a_workspace_whose_name_would_be_read_as_something_else_is_refused() {
         let scratch = tempfile::tempdir().expect("a directory");
         let odd = scratch.path().join("a,readonly=false");
         std::fs::create_dir(&odd).expect("a directory");

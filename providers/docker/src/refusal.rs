@@ -9,14 +9,25 @@ use spp_client::place::{Refusal, StartFault};
 
 use crate::cli::Cli;
 
+/// Whose fault something is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    /// Of what is installed here.
+    Machine,
+    /// Of what was asked for.
+    Spec,
+}
+
 /// What the words hold, and what to do then.
-const TABLE: [(&[&str], &str); 14] = [
+const TABLE: [(Fault, &[&str], &str); 14] = [
     (
+        Fault::Machine,
         &["permission denied while trying to connect", "dial unix"],
         "become a member of the daemon's group (`sudo usermod -aG docker USER`, then log in again), which makes you as \
          good as root, or use a daemon of your own",
     ),
     (
+        Fault::Machine,
         &[
             "Cannot connect to the Docker daemon",
             "connection refused",
@@ -25,14 +36,17 @@ const TABLE: [(&[&str], &str); 14] = [
         "start the daemon, or name another one by `context` or `host` in the options of `docker`",
     ),
     (
+        Fault::Spec,
         &["context not found", "context \""],
         "name a context that `docker context ls` lists",
     ),
     (
+        Fault::Spec,
         &["No such image", "no such image", "image not known"],
         "build or pull it, or say `pull = \"missing\"`",
     ),
     (
+        Fault::Spec,
         &[
             "pull access denied",
             "unauthorized",
@@ -41,6 +55,7 @@ const TABLE: [(&[&str], &str); 14] = [
         "log in (`docker login`), or correct the image's name",
     ),
     (
+        Fault::Spec,
         &[
             "manifest unknown",
             "not found: manifest",
@@ -49,6 +64,7 @@ const TABLE: [(&[&str], &str); 14] = [
         "correct the image's name or tag",
     ),
     (
+        Fault::Machine,
         &[
             "no such host",
             "i/o timeout",
@@ -58,30 +74,37 @@ const TABLE: [(&[&str], &str); 14] = [
         "see whether the daemon reaches the registry, or pull the image by other means and say `pull = \"never\"`",
     ),
     (
+        Fault::Machine,
         &["no space left on device"],
         "make room where the daemon keeps its data (`docker system df`, `docker system prune`)",
     ),
     (
+        Fault::Spec,
         &["exec format error"],
         "use an image for this machine's processor",
     ),
     (
+        Fault::Spec,
         &["invalid reference format"],
         "correct the image's name in the options of `docker`",
     ),
     (
+        Fault::Spec,
         &["unknown or invalid runtime name", "Unknown runtime"],
         "name a runtime that `docker info` lists",
     ),
     (
+        Fault::Spec,
         &["bind source path does not exist", "statfs "],
         "the daemon does not see this machine's files: use one on this machine",
     ),
     (
+        Fault::Spec,
         &["unknown flag", "unknown shorthand flag"],
         "remove that argument from `args`, or use a newer program",
     ),
     (
+        Fault::Spec,
         &["WARNING: Your kernel does not support", "cgroup"],
         "ask for no limit that the daemon cannot hold",
     ),
@@ -125,12 +148,15 @@ pub(crate) fn of_words(ended: &str, words: &str) -> Refusal {
     let reason = format!("the container could not be made: {}", told.unwrap_or(ended));
     let known = TABLE
         .iter()
-        .find(|(says, _)| says.iter().any(|says| words.contains(says)));
-    let remedy = known.map_or(
-        "run `spp --log debug doctor` for everything that was said",
-        |(_, remedy)| remedy,
-    );
-    Refusal::new(reason, remedy)
+        .find(|(_, says, _)| says.iter().any(|says| words.contains(says)));
+    match known {
+        Some((Fault::Spec, _, remedy)) => Refusal::new(reason, *remedy).of_what_was_asked(),
+        Some((Fault::Machine, _, remedy)) => Refusal::new(reason, *remedy),
+        None => Refusal::new(
+            reason,
+            "run `spp --log debug doctor` for everything that was said",
+        ),
+    }
 }
 
 /// What a start that came to nothing means.

@@ -18,6 +18,7 @@ mod spawner;
 mod start;
 mod wait;
 mod words;
+mod workspace;
 
 pub use executable::{ENGINE, EngineFault, EngineFile, find_engine};
 pub use keeper::{Keeper, Left, Maker, Purpose};
@@ -25,6 +26,7 @@ pub use refusal::{Refusal, Trouble, real_engine};
 pub use spawner::Spawner;
 pub use start::{NotEnded, PlaceOptions, Placed, StartFault};
 pub use wait::{answered, within};
+pub use workspace::{MACHINES, is_machines, workspace};
 
 use sandbox_core::{Capabilities, Capability};
 

@@ -10,6 +10,9 @@ use super::start::StartFault;
 /// Why, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
+    /// Whose fault it is: of what is installed here (`ProviderUnavailable`), or of what was asked for
+    /// (`UnsupportedSpec`).
+    pub kind: ErrorKind,
     /// What stands in the way, in one sentence without its full stop.
     pub reason: String,
     /// What to do about it, in the same form.
@@ -17,18 +20,28 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// One with this reason and this remedy.
+    /// Something is not as it has to be here.
     pub fn new(reason: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self {
+            kind: ErrorKind::ProviderUnavailable,
             reason: reason.into(),
             remedy: remedy.into(),
+        }
+    }
+
+    /// The same, where it is what was asked for that is not there.
+    #[must_use]
+    pub fn of_what_was_asked(self) -> Self {
+        Self {
+            kind: ErrorKind::UnsupportedSpec,
+            ..self
         }
     }
 
     /// As the failure of `acquire`, without effect.
     #[must_use]
     pub fn error(&self, id: &SandboxId) -> Error {
-        Error::refused(Verb::Acquire, ErrorKind::ProviderUnavailable)
+        Error::refused(Verb::Acquire, self.kind)
             .on(id)
             .detail(format_args!("{}; {}", self.reason, self.remedy))
     }
