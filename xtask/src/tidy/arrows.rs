@@ -39,7 +39,7 @@ const ARROWS: [(&str, &[&str]); 18] = [
     // The server is for its provider that lies, which must speak below what the client sends.
     (CONFORMANCE, &[CORE, PROTOCOL, CLIENT, HOST, SERVER]),
     // It runs a hostile program the way that an embedder runs commands.
-    ("sandbox-escape", &[CORE, HOST]),
+    ("sandbox-escape", &[CORE, CGROUP, HOST]),
     ("spp-cli", &[CORE, HOST, SERVER, CONFORMANCE, TREE]),
     // It fuzzes what reads the bytes of others.
     ("spp-fuzz", &[CORE, PROTOCOL, LINK, HOST, TREE]),

@@ -46,6 +46,8 @@ attempts! {
     };
     "R13" Abuse(Abuse::Limit("cpu = 0.1")) "use two processors" "busy loop" busy;
     "R14" Abuse(Abuse::Zombies) "leave 300 processes that nobody waits for" "process 1 of a container" zombies;
+    "R16" Abuse(Abuse::Limit("processes = 64")) "leave the group that limits it" "control groups" super::mounts::leave_group;
+    "R17" Abuse(Abuse::Limit("memory = '128MiB'")) "use 256 MiB of memory by a file that lies there" "memory that is no process's" |_| fill(Path::new("/dev/shm"), 256);
     "R15" Abuse(Abuse::Unreadable) "plant what has no end, or no content, for who reads it" "FIFOs, devices" plant;
 }
 

@@ -1,7 +1,7 @@
 //! What is seen of the file system, by which everything else is kept apart.
 
 use std::ffi::CStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::files::{text, writable};
 use super::{Tried, any, attempts, blocked, may};
@@ -21,7 +21,7 @@ attempts! {
     "F23" Answer "give the kernel commands of its keyboard" "masks of runc" |_| writable(Path::new("/proc/sysrq-trigger"));
     "F25" Answer "write a file of sysfs" "masks of runc" sysfs;
     "F26" Answer "name a program that the kernel runs when a control group empties" "CVE-2022-0492" |_| of_control_groups("release_agent");
-    "F27" Answer "leave its control group" "control groups" |_| of_control_groups("cgroup.procs");
+    "F27" Answer "leave its control group" "control groups" leave_group;
     "F31" Answer "mount an overlay in a user namespace of its own" "CVE-2023-0386" overlay;
     "F39" Answer "reach a covered file of procfs by another name" "CVE-2025-31133, -52565, -52881" |_| any(
         ["/proc/self/task/../../sys/kernel/core_pattern", "/proc/self/../sys/kernel/core_pattern", "/proc/thread-self/../../../sys/kernel/core_pattern"],
@@ -81,15 +81,39 @@ fn sysfs(_: &Ground) -> Tried {
 
 /// A file at the top of each hierarchy.
 fn of_control_groups(name: &str) -> Tried {
+    any(hierarchies()?, "control group to be seen", |top| {
+        writable(&top.join(name))
+    })
+}
+
+/// The group above its own in each hierarchy, which a process enters by writing its number.
+pub(super) fn leave_group(_: &Ground) -> Tried {
+    let own = std::fs::read_to_string("/proc/self/cgroup")?;
+    let own: Vec<&str> = own
+        .lines()
+        .filter_map(|line| line.splitn(3, ':').nth(2))
+        .collect();
+    // Which path belongs to which hierarchy shows by what is there.
+    let above = hierarchies()?.into_iter().flat_map(|top| {
+        let paths = own
+            .iter()
+            .filter_map(|path| Path::new(path.trim_start_matches('/')).parent());
+        paths
+            .map(|path| top.join(path).join("cgroup.procs"))
+            .collect::<Vec<_>>()
+    });
+    any(above, "control group to be seen", |file| writable(&file))
+}
+
+/// Where control groups are mounted.
+fn hierarchies() -> std::io::Result<Vec<PathBuf>> {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo")?;
     let tops = mounts.lines().filter_map(|line| {
         let (place, kind) = line.split_once(" - ")?;
         kind.starts_with("cgroup")
             .then(|| place.split(' ').nth(4))?
     });
-    any(tops, "control group to be seen", |top| {
-        writable(&Path::new(top).join(name))
-    })
+    Ok(tops.map(PathBuf::from).collect())
 }
 
 fn overlay(_: &Ground) -> Tried {

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`mod@column`] | the places that the hostile program is run in, and who starts them |
 //! | `prepare` | what needs root, or more than one user: directories, copies, the set-user-id helper |
+//! | `handed` | control groups for a column's user |
 //! | `outside` | what is to be reached, and what was reached of it |
 //! | `place`, `naive`, `location` | running one attempt in a column |
 //! | `strain` | judging what uses things up |
@@ -16,6 +17,7 @@ pub mod column;
 pub mod gaps;
 pub mod table;
 
+mod handed;
 mod life;
 mod location;
 mod naive;
@@ -115,7 +117,8 @@ fn whole(ids: &[String]) -> Result<Table, Failure> {
     for column in COLUMNS {
         eprintln!("trying: {}", column.title);
         let heard = match prepared.column(column) {
-            Ok(command) => listen(column, command, ids),
+            // Whoever is in the groups has ended before they are removed.
+            Ok((command, _handed)) => listen(column, command, ids),
             Err(reason) => vec![Heard::LeftOut(reason.to_string())],
         };
         table.add(column, heard);

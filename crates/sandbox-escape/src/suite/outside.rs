@@ -272,6 +272,24 @@ impl Outside {
         Ok(())
     }
 
+    /// Kills whatever was started from the column's directory and is left, such as what an attempt has stopped.
+    fn end_strays(&self) {
+        let own = std::process::id().cast_signed();
+        for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let Some(pid) = entry.file_name().to_str().and_then(|it| it.parse().ok()) else {
+                continue;
+            };
+            // Its link to the executable is closed where it does not let itself be looked into.
+            let runs = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            if pid != own
+                && runs.starts_with(self.directory.as_os_str().as_encoded_bytes())
+                && let Some(pid) = rustix::process::Pid::from_raw(pid)
+            {
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            }
+        }
+    }
+
     /// Where something may have been left.
     fn left(&self) -> Vec<PathBuf> {
         let name = format!("spp-escape-{}", self.ground.driver);
@@ -293,6 +311,7 @@ impl Outside {
 impl Drop for Outside {
     fn drop(&mut self) {
         let _ = self.end_survivors();
+        self.end_strays();
         let _ = self.bystander.kill();
         let _ = self.bystander.wait();
         let _ = call!(libc::SYS_shmctl, self.segment, libc::IPC_RMID, NONE);

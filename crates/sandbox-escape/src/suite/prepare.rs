@@ -8,6 +8,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use super::column::{Column, Starter};
+use super::handed::Handed;
 use super::{Failure, is_root, user_of};
 use crate::ground::SECRET;
 
@@ -18,9 +19,8 @@ const HELPER: u32 = 42_431;
 
 /// The variable by which a column's process knows the secret; what it starts must not.
 pub(super) const SECRET_VARIABLE: &str = "SPP_ESCAPE_TOKEN";
-/// The variables that tell it where its directory and the executables are.
+/// The variable that tells it where its directory is.
 pub(super) const DIRECTORY_VARIABLE: &str = "SPP_ESCAPE_DIRECTORY";
-pub(super) const EXECUTABLES_VARIABLE: &str = "SPP_ESCAPE_EXECUTABLES";
 
 /// The hostile program.
 const HOSTILE: &str = "spp-escape";
@@ -61,7 +61,9 @@ impl Prepared {
     }
 
     /// The process of a column, as its user and in a directory of its own.
-    pub(super) fn column(&self, column: &Column) -> Result<Command, Failure> {
+    ///
+    /// The groups that it is in, if it has any, go with the second value.
+    pub(super) fn column(&self, column: &Column) -> Result<(Command, Option<Handed>), Failure> {
         if column.starter == Starter::Root && !is_root() {
             return Err("only root can start it; run the suite as root to have it".into());
         }
@@ -83,15 +85,16 @@ impl Prepared {
             self.copy(&directory.join("readonly/helper"), Some(HELPER), 0o4755)?;
         }
         let suite = directory.join("bin/spp-escape-suite");
-        let mut command = match user {
-            None => crate::hostile::command(suite),
+        let (mut command, handed) = match user {
+            None => (crate::hostile::command(suite), None),
             Some(user) => {
                 let mut command = crate::hostile::command("setpriv");
                 command
                     .args([format!("--reuid={user}"), format!("--regid={user}")])
                     .arg("--clear-groups")
                     .arg(suite);
-                command
+                let handed = Handed::over_to(user, column.name);
+                (handed.start(&command), Some(handed))
             }
         };
         command
@@ -100,9 +103,8 @@ impl Prepared {
             .env("HOME", &directory)
             .env(SECRET_VARIABLE, format!("{SECRET}{}", random()?))
             .env(DIRECTORY_VARIABLE, &directory)
-            .env(EXECUTABLES_VARIABLE, directory.join("bin"))
             .current_dir(&directory);
-        Ok(command)
+        Ok((command, handed))
     }
 
     /// Puts an executable where a column's user finds it. It stays whose it is.
