@@ -1,4 +1,4 @@
-//! Directories that whole trees are put into and taken from.
+//! Directories that whole trees are put into, taken from and walked in.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -25,6 +25,24 @@ pub(crate) enum Destination {
         parent: OwnedFd,
         names: Vec<OsString>,
     },
+}
+
+/// Where a walk begins.
+#[derive(Debug)]
+pub(crate) struct Place<'a> {
+    root: &'a Root,
+    base: Option<OwnedFd>,
+    /// The way from there, without links.
+    pub(crate) below: Vec<u8>,
+}
+
+impl Place<'_> {
+    /// The directory that nothing outside of is looked at.
+    pub(crate) fn base(&self) -> BorrowedFd<'_> {
+        self.base
+            .as_ref()
+            .map_or_else(|| self.root.fd(), AsFd::as_fd)
+    }
 }
 
 /// Where a tree comes from.
@@ -79,6 +97,32 @@ impl Roots {
         }
     }
 
+    /// Where a tree begins that is to be walked: a root, and the way from it without links.
+    pub(crate) fn place(&self, path: &SandboxPath) -> Outcome<Place<'_>> {
+        let (index, rest) = self.locate(path)?;
+        let found = if rest.is_empty() {
+            Found::Directory {
+                root: self.root(index),
+                dir: None,
+            }
+        } else {
+            self.walk(index, &rest, Last::Follow, Missing::Fail)?
+        };
+        match found {
+            Found::Directory { root, dir } => Ok(Place {
+                root,
+                // The text of a link ended in `..`: what lies above is not known by name.
+                base: dir,
+                below: Vec::new(),
+            }),
+            Found::Entry(entry) => Ok(Place {
+                below: entry.below(),
+                root: entry.root,
+                base: None,
+            }),
+        }
+    }
+
     /// Opens the directory that a tree is taken from.
     pub(crate) fn origin(&self, path: &SandboxPath) -> Outcome<Origin> {
         let (index, rest) = self.locate(path)?;
@@ -101,14 +145,8 @@ impl Roots {
                 });
             }
             Found::Entry(entry) => {
-                let below = super::strip_bytes(&entry.real, &entry.root.prefix)
-                    .unwrap_or_default()
-                    .to_vec();
-                (
-                    entry.root,
-                    below,
-                    list(entry.dir(), entry.name(), entry.root)?,
-                )
+                let dir = list(entry.dir(), entry.name(), entry.root)?;
+                (entry.root, entry.below(), dir)
             }
         };
         Ok(Origin {

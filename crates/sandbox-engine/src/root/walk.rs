@@ -60,6 +60,12 @@ pub(crate) struct Entry<'a> {
 }
 
 impl Entry<'_> {
+    /// The way to it from its root, without links.
+    pub(crate) fn below(&self) -> Vec<u8> {
+        let below = super::strip_bytes(&self.real, &self.root.prefix);
+        below.unwrap_or_default().to_vec()
+    }
+
     /// The directory, opened as a place only.
     pub(crate) fn dir(&self) -> BorrowedFd<'_> {
         self.dir
@@ -92,24 +98,6 @@ pub(crate) enum Found<'a> {
         root: &'a Root,
         dir: Option<OwnedFd>,
     },
-}
-
-/// Where a walk begins.
-#[derive(Debug)]
-pub(crate) struct Place<'a> {
-    root: &'a Root,
-    base: Option<OwnedFd>,
-    /// The way from there, without links.
-    pub(crate) below: Vec<u8>,
-}
-
-impl Place<'_> {
-    /// The directory that nothing outside of is looked at.
-    pub(crate) fn base(&self) -> BorrowedFd<'_> {
-        self.base
-            .as_ref()
-            .map_or_else(|| self.root.fd(), AsFd::as_fd)
-    }
 }
 
 impl Roots {
@@ -160,34 +148,6 @@ impl Roots {
         match self.find(path, last, missing)? {
             Found::Entry(entry) => Ok(entry),
             Found::Directory { .. } => Err(Fault::IsRoot),
-        }
-    }
-
-    /// Where a tree begins that is to be walked: a root, and the way from it without links.
-    pub(crate) fn place(&self, path: &SandboxPath) -> Outcome<Place<'_>> {
-        let (index, rest) = self.locate(path)?;
-        let found = if rest.is_empty() {
-            Found::Directory {
-                root: self.root(index),
-                dir: None,
-            }
-        } else {
-            self.walk(index, &rest, Last::Follow, Missing::Fail)?
-        };
-        match found {
-            Found::Directory { root, dir } => Ok(Place {
-                root,
-                // The text of a link ended in `..`: what lies above is not known by name.
-                base: dir,
-                below: Vec::new(),
-            }),
-            Found::Entry(entry) => Ok(Place {
-                below: super::strip_bytes(&entry.real, &entry.root.prefix)
-                    .unwrap_or_default()
-                    .to_vec(),
-                root: entry.root,
-                base: None,
-            }),
         }
     }
 
