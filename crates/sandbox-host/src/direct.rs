@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use sandbox_core::{Ctx, Provider};
+use spp_client::stderr::Tail;
 use tokio::process::{Child, ChildStdin, ChildStdout};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -27,7 +28,7 @@ use crate::error::{StartError, StderrTail};
 use crate::locate::SearchPath;
 use crate::process::{Process, Stop, Timing};
 use crate::spawn::Launch;
-use crate::stderr::{Tail, drain};
+use crate::stderr::{drain, snapshot};
 
 /// How to start a provider.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -227,7 +228,7 @@ impl BareProvider {
     /// The end of what it wrote on standard error until now.
     #[must_use]
     pub fn stderr(&self) -> StderrTail {
-        self.stderr.snapshot()
+        snapshot(&self.stderr)
     }
 
     /// Sends SIGTERM to its process group.

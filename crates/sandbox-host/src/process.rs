@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use futures_util::{FutureExt as _, join};
 use rustix::process::{Pid, Signal, kill_process_group};
 use sandbox_core::{Ctx, Disposition, Error, ErrorKind, Verb};
+use spp_client::stderr::Tail;
 use spp_client::{ConnectOptions, Connection};
 use tokio::process::Child;
 use tokio::sync::{mpsc, watch};
@@ -21,7 +22,7 @@ use tokio::time::{sleep, timeout};
 use crate::error::{Ending, StartError, StderrTail};
 use crate::preview::{Beginning, Preview};
 use crate::spawn::Launch;
-use crate::stderr::{Tail, drain};
+use crate::stderr::{drain, snapshot};
 
 /// How long each step of a provider's life may take. The default is what the protocol says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,7 +142,7 @@ impl Process {
 
     /// The end of what it wrote on standard error until now.
     pub(crate) fn stderr(&self) -> StderrTail {
-        self.stderr.snapshot()
+        snapshot(&self.stderr)
     }
 
     /// Why it cannot be used any more, if that is so. It may still be there.
@@ -260,7 +261,7 @@ impl Life {
         if !self.drained.is_finished() {
             let _ = timeout(LAST_WORDS, &mut self.drained).await;
         }
-        self.stderr.snapshot()
+        snapshot(&self.stderr)
     }
 
     /// The fault of having ended before the handshake was done.

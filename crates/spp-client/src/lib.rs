@@ -10,6 +10,7 @@
 //! | [`connection`] | opening, ending, liveness |
 //! | [`options`] | how to open, how it ended, what was counted |
 //! | [`place`] | placing an engine, for providers that do |
+//! | [`stderr`] | the standard error of what was started |
 //! | `guard`, `transport`, `shared` | lines: which count, and what they do |
 //! | `pending`, `call` | calls under way, and one call from start to end |
 //! | `provider`, `sandbox`, `run`, `life` | the port's traits on top |
@@ -26,6 +27,7 @@
 pub mod connection;
 pub mod options;
 pub mod place;
+pub mod stderr;
 
 mod call;
 mod fit;
