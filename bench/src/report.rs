@@ -34,6 +34,11 @@ pub(crate) fn rate(megabytes_per_second: f64) -> String {
     format!("{megabytes_per_second:.0} MB/s")
 }
 
+/// How often a second, for a table.
+pub(crate) fn per_second(times: f64) -> String {
+    format!("{times:.0}/s")
+}
+
 /// A size for a table.
 pub(crate) fn size(bytes: u64) -> String {
     format!("{:.1} MiB", mib(bytes))

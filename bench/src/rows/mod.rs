@@ -21,9 +21,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use futures_util::future::LocalBoxFuture;
 use sandbox_core::process::ProcessSpec;
-use sandbox_core::{Ctx, Sandbox};
+use sandbox_core::{Ctx, Policy, Sandbox};
 use sandbox_host::config::{Config, Sources, UserFile};
 use sandbox_host::{Host, OpenRequest, SearchPath};
 
@@ -40,7 +40,7 @@ pub(crate) struct Measure {
     /// What it compares.
     pub(crate) about: &'static str,
     /// Measures it.
-    pub(crate) run: fn(&Place) -> BoxFuture<'_, Result<Vec<Row>>>,
+    pub(crate) run: fn(&Place) -> LocalBoxFuture<'_, Result<Vec<Row>>>,
 }
 
 /// Every row.
@@ -97,8 +97,18 @@ pub(crate) const ALL: &[Measure] = &[
     },
     Measure {
         name: "bubblewrap",
-        about: "exec at bubblewrap, against a bwrap for each command; and the first command",
+        about: "exec at bubblewrap, alone and 32 at once, against a bwrap for each command and against local; and the first command",
         run: |place| Box::pin(bubblewrap::run(place)),
+    },
+    Measure {
+        name: "bubblewrap-paths",
+        about: "exec at bubblewrap with 20,000 paths hidden, against none; and its start",
+        run: |place| Box::pin(bubblewrap::paths(place)),
+    },
+    Measure {
+        name: "bubblewrap-idle",
+        about: "1,000 idle sandboxes at bubblewrap: their memory, and how long it takes to have them (root)",
+        run: |place| Box::pin(bubblewrap::idle(place)),
     },
     Measure {
         name: "idle",
@@ -137,6 +147,11 @@ impl Place {
     ) -> Result<Self> {
         let root = scratch.join(name);
         std::fs::create_dir(&root)?;
+        Self::open_with(location, root, Policy::default()).await
+    }
+
+    /// Opens one on a directory that is there, under a policy.
+    pub(crate) async fn open_with(location: &str, root: PathBuf, policy: Policy) -> Result<Self> {
         let before = memory::children();
         let sources = Sources {
             location: Some(location.to_owned()),
@@ -152,6 +167,7 @@ impl Place {
                     .ok_or("the scratch directory is not UTF-8")?
                     .to_owned(),
             ),
+            policy: Some(policy),
             ..OpenRequest::default()
         };
         let opened = host.open(&Ctx::new(), None, request).await?;

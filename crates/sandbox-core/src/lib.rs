@@ -11,6 +11,7 @@
 //! | [`ext`] | [`SandboxExt`]: sugar over single verbs, never a loop over them |
 //! | [`provider`] | the trait [`Provider`], the acquire spec, what a release reports |
 //! | [`file`](mod@file), [`search`], [`process`], [`transfer`] | requests and answers of the verbs |
+//! | [`mounts`] | names of the host and names in a place, and what leads from the one to the other |
 //! | [`policy`], [`capability`] | what is asked of a place, and what a provider can do |
 //! | [`output`] | the one rule by which head and tail of output are kept |
 //! | [`path`], [`id`], [`digest`] | values that are parsed once and trusted after |
@@ -28,6 +29,7 @@ pub mod error;
 pub mod ext;
 pub mod file;
 pub mod id;
+pub mod mounts;
 pub mod output;
 pub mod path;
 pub mod policy;
@@ -44,6 +46,7 @@ pub use digest::Digest;
 pub use error::{Effect, Error, ErrorKind, Result, Verb};
 pub use ext::SandboxExt;
 pub use id::{Generation, IdError, ProcId, SandboxId};
+pub use mounts::{Located, Mounts, MountsError};
 pub use output::OutputKeeper;
 pub use path::{PathError, SandboxPath};
 pub use policy::{

@@ -14,6 +14,7 @@ mod changelog;
 mod dependencies;
 mod format;
 mod headers;
+mod holds;
 mod tests_declared;
 mod tree;
 mod vendors;
@@ -39,19 +40,21 @@ Usage: cargo xtask tidy [--root DIR]
 Rules: vendors (no vendor's name or SDK in a manifest or the lock file), arrows (which crate may
 depend on which), headers (every source file starts with its idea), tests (every test file is
 compiled, one test executable a package), changelog (it has the version), dependencies (each has
-its reason in ARCHITECTURE.md), workplace (no text about where it was written), format (rustfmt).";
+its reason in ARCHITECTURE.md), holds (the tests that docs/what-holds-here.md names are there),
+workplace (no text about where it was written), format (rustfmt).";
 
 /// A rule's name and the rule.
 type Rule = (&'static str, fn(&Tree) -> Vec<Problem>);
 
 /// Every rule.
-const RULES: [Rule; 8] = [
+const RULES: [Rule; 9] = [
     ("vendors", vendors::check),
     ("arrows", arrows::check),
     ("headers", headers::check),
     ("tests", tests_declared::check),
     ("changelog", changelog::check),
     ("dependencies", dependencies::check),
+    ("holds", holds::check),
     ("workplace", workplace::check),
     ("format", format::check),
 ];

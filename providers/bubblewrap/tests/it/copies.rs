@@ -238,3 +238,39 @@ fn a_copy_that_cannot_be_had_is_refused_and_nothing_is_left_of_it() {
         }
     });
 }
+
+#[test]
+fn a_directory_for_copies_that_others_may_enter_is_refused_and_left_as_it_is() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    each(|who| {
+        let ground = Ground::new(who);
+        let (spp, real) = (ground.caches.join("spp"), ground.scratch.beside("real"));
+        std::fs::create_dir(&spp).expect("a directory");
+        ground.scratch.own(&spp);
+        let base = spp.join("bubblewrap");
+        let refused = |says: &str| {
+            let mut served = ground.start();
+            let answer = served.ask("acquire", &json!({"spec": ground.spec()}));
+            assert_eq!(
+                answer["error"]["data"]["kind"], "provider_unavailable",
+                "{answer}"
+            );
+            assert!(answer.to_string().contains(says), "{answer}");
+        };
+        std::os::unix::fs::symlink(&real, &base).expect("a link");
+        refused("yours alone");
+        std::fs::remove_file(&base).expect("it is a link");
+        std::fs::create_dir(&base).expect("a directory");
+        ground.scratch.own(&base);
+        std::fs::set_permissions(&base, PermissionsExt::from_mode(0o750)).expect("ours");
+        refused("yours alone");
+        let mode = std::fs::metadata(&base).expect("it is there").mode();
+        assert_eq!(mode & 0o7777, 0o750);
+        for directory in [&base, &real] {
+            assert_eq!(
+                std::fs::read_dir(directory).expect("it is there").count(),
+                0
+            );
+        }
+    });
+}

@@ -115,6 +115,45 @@ fn what_can_only_be_read_lies_in_what_can_be_written_and_the_other_way_round() {
 }
 
 #[test]
+fn what_lies_beside_a_mount_is_not_shown_by_any_name() {
+    each_way(|scratch, serve| {
+        let install = scratch.beside("install");
+        for name in ["bin", "users"] {
+            directory(scratch, &install.join(name));
+            file(
+                scratch,
+                &install.join(name).join("file"),
+                &format!("{name}\n"),
+            );
+        }
+        std::os::unix::fs::symlink("../users", install.join("bin/link")).expect("a link");
+        let mut served = serve(vec![mount(
+            &install.join("bin"),
+            "/opt/install/bin",
+            "read_only",
+        )]);
+        assert_eq!(
+            served.sh("cat /opt/install/bin/file; ls /opt/install"),
+            "bin\nbin\n"
+        );
+        let host = install.join("users/file");
+        for path in [
+            "/opt/install/users/file",
+            "/opt/install/bin/link/file",
+            host.to_str().expect("UTF-8"),
+        ] {
+            let said = served.sh(&format!("cat {path}"));
+            assert!(said.contains("No such file"), "{path}: {said}");
+            let kind = kind(&mut served, "read", json!({"path": path}));
+            assert!(
+                ["outside_root", "not_found"].contains(&kind.as_str()),
+                "{path}: {kind}"
+            );
+        }
+    });
+}
+
+#[test]
 fn a_workspace_that_is_only_read_has_a_directory_that_is_written() {
     each_way(|scratch, serve| {
         let workspace = scratch.workspace();
