@@ -105,9 +105,14 @@ pub fn main_with(provider: ProviderMain, arguments: &[OsString]) -> ExitCode {
     }
 }
 
+/// How long a thread that waited for a disk waits for more such work. One that waits costs some 100 KiB, and there may be a
+/// thousand engines that do nothing; to make one costs some 20 us.
+const THREADS_WAIT: Duration = Duration::from_secs(1);
+
 fn host(main: ProviderMain) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
+        .thread_keep_alive(THREADS_WAIT)
         .build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
