@@ -8,7 +8,9 @@
 //! place takes some milliseconds to end, and its number may be taken meanwhile. That gives neither sandbox anything of
 //! the other's: they see no common process, file or user namespace.
 
+use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -21,12 +23,27 @@ const COUNT: u32 = 65_536;
 /// Where the locks are. On every Linux it is emptied when the machine starts.
 const LOCKS: &str = "/run/spp-bubblewrap";
 
+/// What this process holds itself, so that it need not ask for each. With a thousand sandboxes that was a thousand files for
+/// one more.
+static OWN: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
+
+fn own() -> MutexGuard<'static, BTreeSet<u32>> {
+    // Nothing that runs under the lock leaves it half-changed.
+    OWN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// A number that is held, of a user and of a group.
 #[derive(Debug)]
 pub(crate) struct Lone {
     pub(crate) id: u32,
     /// Whose end gives the number back.
     _lock: OwnedFd,
+}
+
+impl Drop for Lone {
+    fn drop(&mut self) {
+        own().remove(&self.id);
+    }
 }
 
 /// Takes the first number that is free.
@@ -52,12 +69,19 @@ pub(crate) fn take() -> Result<Lone, Refusal> {
     {
         return Err(failed("trusting", Errno::PERM));
     }
+    let mut own = own();
     for id in FIRST..FIRST + COUNT {
+        if own.contains(&id) {
+            continue;
+        }
         let flags = OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let lock = rustix::fs::openat(&directory, id.to_string(), flags, Mode::RUSR | Mode::WUSR)
             .map_err(|error| failed("making a lock in", error))?;
         match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(Lone { id, _lock: lock }),
+            Ok(()) => {
+                own.insert(id);
+                return Ok(Lone { id, _lock: lock });
+            }
             Err(Errno::WOULDBLOCK) => {}
             Err(error) => return Err(failed("taking a lock in", error)),
         }
