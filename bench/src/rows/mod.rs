@@ -5,9 +5,11 @@
 
 mod bubblewrap;
 mod call;
+mod docker;
 mod exec;
 mod fingerprint;
 mod idle;
+mod placed;
 mod pull_tree;
 mod push_tree;
 mod read;
@@ -111,6 +113,11 @@ pub(crate) const ALL: &[Measure] = &[
         run: |place| Box::pin(bubblewrap::idle(place)),
     },
     Measure {
+        name: "docker",
+        about: "exec, many at once, read and acquire at docker, against docker exec and docker run (SPP_TEST_DOCKER names the daemon)",
+        run: |place| Box::pin(docker::run(place)),
+    },
+    Measure {
         name: "idle",
         about: "memory of a provider with one idle sandbox",
         run: |place| Box::pin(idle::run(place)),
@@ -152,12 +159,22 @@ impl Place {
 
     /// Opens one on a directory that is there, under a policy.
     pub(crate) async fn open_with(location: &str, root: PathBuf, policy: Policy) -> Result<Self> {
+        Self::open_configured(location, root, policy, UserFile::None).await
+    }
+
+    /// The same with a configuration file.
+    pub(crate) async fn open_configured(
+        location: &str,
+        root: PathBuf,
+        policy: Policy,
+        user_file: UserFile,
+    ) -> Result<Self> {
         let before = memory::children();
         let sources = Sources {
             location: Some(location.to_owned()),
             location_variable: None,
             directory: root.clone(),
-            user_file: UserFile::None,
+            user_file,
             search: SearchPath::of_process(),
         };
         let host = Host::new(Config::load(&sources)?, sources.search);
