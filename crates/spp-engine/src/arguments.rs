@@ -7,6 +7,7 @@
 //! claim that was not made, nor the other way round.
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
 use sandbox_core::{EnvInherit, Grade, Restriction};
@@ -31,6 +32,9 @@ Arguments, for whoever places it; each may come as `--NAME VALUE` only:
 --readable-if-there DIRECTORY
                        the same where the place has a directory of that name;
                        repeatable
+--workspace DEVICE:INODE:DIRECTORY
+                       which directory has to be there, in numbers as `stat` has
+                       them: where it is another, the engine does not start
 --guard WHEN           always, or by-policy: when each command gets a guard of its
                        own; default: by-policy
 --own-users YES        yes, or no: the users of the place are nobody else's, as in a
@@ -84,7 +88,7 @@ pub(crate) fn place(arguments: impl IntoIterator<Item = OsString>) -> Result<Sai
 }
 
 const LIMITED: &str = "--limited";
-const OWN: [&str; 11] = [
+const OWN: [&str; 12] = [
     "--location",
     "--inherit",
     "--note",
@@ -93,6 +97,7 @@ const OWN: [&str; 11] = [
     "--writable",
     "--readable",
     "--readable-if-there",
+    "--workspace",
     "--guard",
     "--own-users",
     LIMITED,
@@ -124,6 +129,7 @@ fn take(place: &mut Place, name: &str, value: &OsStr) -> Result<(), String> {
         .filter(|value| !value.is_empty())
         .ok_or_else(|| format!("the value of `{name}` is empty, or no UTF-8"))?;
     match name {
+        "--workspace" => workspace(value)?,
         "--location" => place.location = value.into(),
         "--note" => place.notes.push(value.into()),
         "--inherit" => {
@@ -171,6 +177,26 @@ fn take(place: &mut Place, name: &str, value: &OsStr) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Whether the directory is the one that it is said to be, and nothing else was put there on the way.
+fn workspace(said: &str) -> Result<(), String> {
+    let mut parts = said.splitn(3, ':');
+    let mut number = || parts.next()?.parse::<u64>().ok();
+    let wanted = number().zip(number());
+    let (Some(wanted), Some(directory)) = (wanted, parts.next()) else {
+        return Err(format!(
+            "`--workspace {said}` is not DEVICE:INODE:DIRECTORY"
+        ));
+    };
+    match std::fs::symlink_metadata(directory) {
+        Ok(found) if (found.dev(), found.ino()) == wanted => Ok(()),
+        Ok(_) => Err(format!(
+            "{directory} is not the directory that was asked for: it was replaced meanwhile, or something else of the place \
+             has its name"
+        )),
+        Err(error) => Err(format!("{directory} cannot be looked at: {error}")),
+    }
 }
 
 fn restriction(name: &str) -> Result<Restriction, String> {
@@ -262,6 +288,12 @@ mod tests {
             (&["--writable", "tmp"], "not absolute"),
             (&["--guard", "sometimes"], "neither"),
             (&["--location", ""], "empty"),
+            (&["--workspace", "/"], "DEVICE:INODE"),
+            (
+                &["--workspace", "1:1:/nothing/is/here"],
+                "cannot be looked at",
+            ),
+            (&["--workspace", "0:0:/"], "replaced"),
             (&["--own-users", "maybe"], "neither"),
             (&["--limited", "memory:1:7"], "memory:1:7"),
             (

@@ -39,7 +39,7 @@ pub(crate) fn of_words(ended: &str, words: &str) -> Refusal {
     let remedy = match known {
         Some((_, Meaning::Is(remedy))) => (*remedy).to_owned(),
         Some((_, Meaning::NoNamespaces)) => no_namespaces().to_owned(),
-        None => "run `spp --log debug doctor` for everything that was said".to_owned(),
+        None => "run `spp -vv doctor` for everything that was said".to_owned(),
     };
     Refusal::new(reason, remedy)
 }
@@ -163,7 +163,7 @@ fn of_launch(failure: &Failure) -> Refusal {
         ),
         FailureKind::Other => Refusal::new(
             format!("the sandbox could not be prepared: {what}"),
-            "run `spp --log debug doctor` for everything that was said",
+            "run `spp -vv doctor` for everything that was said",
         ),
     }
 }

@@ -2,6 +2,8 @@
 
 use std::ffi::OsStr;
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -9,10 +11,13 @@ use spp_client::place::Spawner;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::Command;
 
+use crate::container::PROXIES;
 use crate::options::Options;
 
 /// How long the program may take over a question.
 pub(crate) const ASK: Duration = Duration::from_secs(30);
+/// How long what it said may take to come once it has ended.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Most bytes of an answer that are looked at.
 const MAX_ANSWER: u64 = 1 << 20;
 
@@ -20,6 +25,8 @@ const MAX_ANSWER: u64 = 1 << 20;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Cli {
     program: String,
+    /// Where it was found.
+    path: PathBuf,
     target: Vec<String>,
 }
 
@@ -35,7 +42,13 @@ pub(crate) struct Answer {
 impl Answer {
     /// Whether it says that there is nothing of that name.
     pub(crate) fn says_missing(&self) -> bool {
-        let words = self.words.to_ascii_lowercase();
+        // Only where an error begins: what follows may be a name that somebody chose.
+        let errors = self.words.lines().filter_map(|line| {
+            let line = line.trim_start().to_ascii_lowercase();
+            let error = line.strip_prefix("error response from daemon: ");
+            let error = error.or_else(|| line.strip_prefix("error: "));
+            error.map(str::to_owned)
+        });
         let says = [
             "no such image",
             "no such container",
@@ -43,23 +56,30 @@ impl Answer {
             "image not known",
             "no container with name",
         ];
-        says.iter().any(|says| words.contains(says))
+        let mut errors = errors;
+        errors.any(|error| says.iter().any(|says| error.starts_with(says)))
     }
 }
 
 impl Cli {
-    pub(crate) fn of(options: &Options) -> Self {
+    /// Finds the program.
+    ///
+    /// # Errors
+    ///
+    /// There is none of that name (`NotFound`).
+    pub(crate) fn of(options: &Options) -> io::Result<Self> {
         let flag = |name: &str, value: &Option<String>| {
             value.as_ref().map(|value| format!("--{name}={value}"))
         };
         let context = flag("context", &options.context);
-        Self {
+        Ok(Self {
+            path: locate(&options.program, std::env::var_os("PATH").as_deref())?,
             program: options.program.clone(),
             target: context
                 .into_iter()
                 .chain(flag("host", &options.host))
                 .collect(),
-        }
+        })
     }
 
     /// The program's name, for people.
@@ -76,10 +96,15 @@ impl Cli {
             clippy::disallowed_methods,
             reason = "started by the one door for places, `Spawner`"
         )]
-        let mut command = Command::new(&self.program);
+        let mut command = Command::new(&self.path);
         command.args(&self.target).args(arguments);
+        // What it is to do does not depend on where this process stands, which may be somebody's workspace.
+        command.current_dir("/");
         // What it says is looked at, and would be in another language otherwise.
         command.env("LC_ALL", "C");
+        for variable in PROXIES {
+            command.env_remove(variable);
+        }
         command
     }
 
@@ -103,8 +128,11 @@ impl Cli {
         let mut child = spawner.spawn(command).await?;
         let (output, words) = (child.stdout.take(), child.stderr.take());
         let answered = async {
-            let (output, words) = tokio::join!(all(output), all(words));
+            let said = tokio::spawn(async { tokio::join!(all(output), all(words)) });
             let status = child.wait().await?;
+            // What it started may hold its pipes for ever.
+            let said = tokio::time::timeout(LAST_WORDS, said).await;
+            let (output, words) = said.unwrap_or_else(|_| Ok(Default::default()))?;
             Ok(Answer {
                 status,
                 output,
@@ -114,6 +142,27 @@ impl Cli {
         let late = |_| io::Error::from(io::ErrorKind::TimedOut);
         tokio::time::timeout(limit, answered).await.map_err(late)?
     }
+}
+
+/// Finds a program by its path or in `path`, in directories that mean the same wherever one stands: a guest may write where
+/// this process stands.
+fn locate(program: &str, path: Option<&OsStr>) -> io::Result<PathBuf> {
+    if program.contains('/') {
+        let program = PathBuf::from(program);
+        return match program.is_absolute() {
+            true => Ok(program),
+            false => Err(io::ErrorKind::NotFound.into()),
+        };
+    }
+    let directories = path.map(std::env::split_paths).into_iter().flatten();
+    directories
+        .filter(|directory| directory.is_absolute())
+        .map(|directory| directory.join(program))
+        .find(|candidate| {
+            std::fs::metadata(candidate)
+                .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+        })
+        .ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
 /// What comes, as far as it is looked at.
@@ -126,4 +175,39 @@ async fn all(from: Option<impl AsyncRead + Unpin>) -> String {
         let _ = tokio::io::copy(&mut from.into_inner(), &mut tokio::io::sink()).await;
     }
     String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_program_is_found_where_this_process_stands() {
+        let found = |program: &str, path: &str| locate(program, Some(path.as_ref())).ok();
+        assert_eq!(found("sh", ".:bin::/bin"), Some("/bin/sh".into()));
+        assert_eq!(found("sh", ".:"), None);
+        assert_eq!(found("./sh", "/bin"), None);
+        assert_eq!(found("sub/sh", "/bin"), None);
+        assert_eq!(found("/opt/podman", ""), Some("/opt/podman".into()));
+    }
+
+    #[test]
+    fn only_an_error_says_that_something_is_missing_and_no_name_in_one() {
+        let says = |words: &str| {
+            let (output, words) = (String::new(), words.to_owned());
+            let status = ExitStatus::default();
+            Answer {
+                status,
+                output,
+                words,
+            }
+            .says_missing()
+        };
+        assert!(says("Error response from daemon: No such container: x\n"));
+        assert!(says("Error: no such object: x"));
+        assert!(!says(
+            "Error response from daemon: /no such container/x is busy"
+        ));
+        assert!(!says("no such container"));
+    }
 }

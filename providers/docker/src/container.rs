@@ -26,6 +26,19 @@ const SHARED_MEMORY_BYTES: u64 = 512 << 20;
 /// Most processes and threads at once, so that no fork bomb is the machine's.
 const PROCESSES: u32 = 4096;
 
+/// Variables that the program passes on of its own configuration, unless it is told that they are not set.
+pub(crate) const PROXIES: [&str; 10] = [
+    "HTTP_PROXY",
+    "http_proxy",
+    "HTTPS_PROXY",
+    "https_proxy",
+    "FTP_PROXY",
+    "ftp_proxy",
+    "ALL_PROXY",
+    "all_proxy",
+    "NO_PROXY",
+    "no_proxy",
+];
 /// How long a container may take to go, and how often it is looked again.
 const REMOVE: Duration = Duration::from_secs(30);
 const REMOVE_PAUSE: Duration = Duration::from_millis(20);
@@ -38,7 +51,7 @@ pub(crate) struct Container {
 }
 
 impl Container {
-    /// Makes it, with these arguments. It is not started.
+    /// Makes it, with these arguments. It is not started. Its name is one that nobody else has.
     ///
     /// # Errors
     ///
@@ -102,14 +115,27 @@ pub(crate) fn create(name: &str, id: &SandboxId, plan: &Plan, engine: &Path) -> 
     let mut arguments: Vec<OsString> = Vec::new();
     let mut add = |argument: &str| arguments.push(argument.into());
     add("create");
+    // First: of what is said twice, the last holds.
+    for extra in &plan.options.args {
+        add(extra);
+    }
+    if let Some(runtime) = &plan.options.runtime {
+        add(&format!("--runtime={runtime}"));
+    }
     // Its input is open, and it is removed by the daemon when its first process ends, whoever is left to see it.
     add("--interactive");
     add("--rm");
     add(&format!("--name={name}"));
     add(&format!("--label={SANDBOX}={id}"));
+    add(&format!("--label={}={name}", owner::NAME_LABEL));
     if let Some(own) = owner::own() {
         add(&format!("--label={}={own}", owner::LABEL));
     }
+    // The engine is the first process, and nothing runs beside it that is not under its guard.
+    add("--init=false");
+    add("--no-healthcheck");
+    // It has no handler for what asks it to end, and would be waited for.
+    add("--stop-signal=SIGKILL");
     // It was seen to before.
     add("--pull=never");
     // What goes over the pipes is the tools' own, and nobody else's to keep.
@@ -135,18 +161,19 @@ pub(crate) fn create(name: &str, id: &SandboxId, plan: &Plan, engine: &Path) -> 
     ));
     add(&format!("--shm-size={SHARED_MEMORY_BYTES}"));
     add(&format!("--workdir={WORKSPACE}"));
-    if let Some(runtime) = &plan.options.runtime {
-        add(&format!("--runtime={runtime}"));
-    }
-    for extra in &plan.options.args {
-        add(extra);
-    }
     // Told to the engine alone: without it, it explains itself.
     add("--env=SPP_HOST=1");
     arguments.push(bind(engine, ENGINE, true));
-    arguments.push(bind(&plan.root, WORKSPACE, false));
+    // Not what the program's own configuration would add: it may hold a password.
+    for variable in PROXIES {
+        arguments.push(format!("--env={variable}").into());
+    }
+    arguments.push(bind(&plan.root.path, WORKSPACE, false));
     arguments.push(format!("--entrypoint={ENGINE}").into());
     arguments.push((&plan.options.image).into());
+    let (device, inode) = plan.root.identity;
+    arguments.push("--workspace".into());
+    arguments.push(format!("{device}:{inode}:{WORKSPACE}").into());
     arguments.extend(claims(plan.network));
     arguments
 }

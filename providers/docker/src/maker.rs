@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -12,8 +12,6 @@ use sandbox_core::{
 use spp_client::place::{
     Left, Maker, PlaceOptions, Placed, Purpose, Refusal, Spawner, Trouble, real_engine, within,
 };
-
-use tokio::sync::oneshot;
 
 use crate::cli::{ASK, Answer, Cli};
 use crate::container::Container;
@@ -25,6 +23,8 @@ use crate::{container, owner, refusal};
 pub(crate) const NAME: &str = "docker";
 /// How long an engine may take to answer. A container takes a third of a second; the rest is for a busy machine.
 const START: Duration = Duration::from_secs(60);
+/// How long who has given up waits for a container to be made and removed.
+const GIVEN_UP: Duration = Duration::from_secs(5);
 /// How long an image may take to come.
 const PULL: Duration = Duration::from_secs(30 * 60);
 
@@ -42,8 +42,6 @@ pub(crate) fn capabilities() -> Capabilities {
 pub(crate) struct Docker {
     info: Arc<ProviderInfo>,
     spawner: Arc<Spawner>,
-    /// How many were made, so that no two have one name.
-    made: AtomicU64,
     /// The daemons on which it was looked for what others have left.
     tidied: tokio::sync::Mutex<Vec<Cli>>,
 }
@@ -62,7 +60,6 @@ impl Docker {
                 capabilities: capabilities(),
             }),
             spawner: Arc::new(Spawner::new()?),
-            made: AtomicU64::new(0),
             tidied: tokio::sync::Mutex::default(),
         })
     }
@@ -120,30 +117,39 @@ impl Docker {
         if tidied.contains(cli) {
             return;
         }
-        tidied.push(cli.clone());
         let filter = format!("--filter=label={}", owner::LABEL);
-        let format = format!("--format={{{{.ID}}}} {{{{.Label \"{}\"}}}}", owner::LABEL);
+        let label = |name: &str| format!("{{{{json (.Label \"{name}\")}}}}");
+        let format = format!(
+            "--format=[{{{{json .ID}}}},{{{{json .Names}}}},{},{}]",
+            label(owner::NAME_LABEL),
+            label(owner::LABEL)
+        );
         let list = ["ps", "--all", "--no-trunc", &filter, &format];
-        let Ok(listed) = self.ask(cli, &list, ASK).await else {
-            return;
+        let listed = match self.ask(cli, &list, ASK).await {
+            Ok(listed) if listed.status.success() => listed,
+            // The next place looks again.
+            Ok(_) | Err(_) => return,
         };
         for line in listed.output.lines() {
-            let Some((id, owner)) = line.split_once(' ') else {
+            let Ok([id, name, called, owner]) = serde_json::from_str::<[String; 4]>(line) else {
                 continue;
             };
-            if owner::is_gone(owner) {
+            // Labels are passed on by images, and names are not.
+            if name == called && owner::is_gone(&owner) {
                 tracing::info!(container = id, "removed: whoever made it is gone");
                 let _ = self
-                    .ask(cli, &["rm", "--force", "--volumes", id], ASK)
+                    .ask(cli, &["rm", "--force", "--volumes", &id], ASK)
                     .await;
             }
         }
+        tidied.push(cli.clone());
     }
 
     /// Makes the container, which is not started.
     ///
-    /// Who no longer waits for it leaves that to a task: a program that is killed while it asks leaves a daemon that
-    /// goes on, and a container that is there once nobody looks any more.
+    /// It is never interrupted: a program that is killed while it asks leaves a daemon that goes on, and a container that
+    /// is there once nobody looks any more. Who no longer waits for it still waits until it is removed, and only where
+    /// that takes long leaves it to a task.
     async fn create(
         &self,
         ctx: &Ctx,
@@ -151,39 +157,59 @@ impl Docker {
         container: &Container,
         arguments: Vec<OsString>,
     ) -> std::result::Result<(), Trouble> {
-        let (container, spawner) = (container.clone(), Arc::clone(&self.spawner));
-        let (told, answer) = oneshot::channel();
-        tokio::spawn(async move {
-            let created = container.create(&spawner, &arguments).await;
-            let is_made = created.is_ok();
-            if told.send(created).is_err()
-                && is_made
-                && let Err(error) = container.remove(&spawner).await
-            {
-                tracing::warn!(%error, "an acquire that was given up");
+        let (made, spawner) = (container.clone(), Arc::clone(&self.spawner));
+        let unwanted = Unwanted::default();
+        let seen = unwanted.clone();
+        let mut making = tokio::spawn(async move {
+            let created = made.create(&spawner, &arguments).await;
+            if created.is_ok() && seen.is_raised() {
+                let removed = made.remove(&spawner).await;
+                if let Err(error) = removed {
+                    tracing::warn!(%error, "an acquire that was given up");
+                }
             }
+            created
         });
-        let created = within(ctx, Verb::Acquire, id, answer).await;
-        let gone = |_| Refusal::new("this provider is ending", "start it again");
-        created
-            .map_err(Trouble::Failed)?
-            .map_err(gone)
-            .flatten()
-            .map_err(Trouble::Refused)
+        let ended = |_| Refusal::new("this provider is ending", "start it again");
+        match within(ctx, Verb::Acquire, id, &mut making).await {
+            Ok(created) => created.map_err(ended).flatten().map_err(Trouble::Refused),
+            Err(error) => {
+                unwanted.raise();
+                let _ = tokio::time::timeout(GIVEN_UP, &mut making).await;
+                Err(Trouble::Failed(error))
+            }
+        }
     }
 
-    fn name(&self, id: &SandboxId) -> String {
-        let made = self.made.fetch_add(1, Ordering::Relaxed);
+    /// A name for a container that nobody else chooses, with the sandbox's for people.
+    fn name(id: &SandboxId) -> std::result::Result<String, Refusal> {
         let id: String = id
             .as_str()
             .chars()
             .map(|it| if it.is_ascii_alphanumeric() { it } else { '-' })
             .take(40)
             .collect();
-        let own = owner::own().unwrap_or_default();
-        // The moment of the start tells two of one number apart.
-        let began = own.rsplit('/').next().unwrap_or_default();
-        format!("spp-{id}-{}-{began}-{made}", std::process::id())
+        let drawn = getrandom::u64().map_err(|error| {
+            Refusal::new(
+                format!("the system gives no random numbers: {error}"),
+                "see whether /dev/urandom can be read",
+            )
+        })?;
+        Ok(format!("spp-{id}-{drawn:016x}"))
+    }
+}
+
+/// Says to a task that nobody wants any more what it does.
+#[derive(Clone, Debug, Default)]
+struct Unwanted(Arc<AtomicBool>);
+
+impl Unwanted {
+    fn raise(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    fn is_raised(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
     }
 }
 
@@ -212,18 +238,20 @@ impl Maker for Docker {
         _purpose: Purpose,
     ) -> std::result::Result<(Placed, Container), Trouble> {
         let engine = real_engine().map_err(Trouble::Refused)?;
-        let cli = Cli::of(&plan.options);
+        let cli = Cli::of(&plan.options).map_err(|error| {
+            Trouble::Refused(refusal::of_finding(&plan.options.program, &error))
+        })?;
         let seen_to = async {
-            let image = self.image(&cli, &plan.options).await;
+            self.image(&cli, &plan.options).await?;
             self.tidy(&cli).await;
-            image
+            Ok(())
         };
         within(ctx, Verb::Acquire, &spec.id, seen_to)
             .await
             .map_err(Trouble::Failed)?
             .map_err(Trouble::Refused)?;
         let container = Container {
-            name: self.name(&spec.id),
+            name: Self::name(&spec.id).map_err(Trouble::Refused)?,
             cli,
         };
         let create = container::create(&container.name, &spec.id, plan, &engine);

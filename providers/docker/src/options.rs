@@ -26,60 +26,37 @@ pub(crate) const SCHEMA: &str = r#"{
   }
 }"#;
 
+/// The largest number of a user or a group.
+const MOST: u32 = i32::MAX.cast_unsigned();
+
 /// What to write where there is no image.
 const EXAMPLE: &str = "name one in the configuration: `[sandbox.providers.docker.options]` and beneath it `image = \"debian:12\"`";
 
-/// Arguments of `run` that undo what keeps a container apart, or are this provider's own to give.
-const REFUSED: [&str; 46] = [
-    "attach",
-    "cap-add",
-    "cap-drop",
-    "cgroup-parent",
-    "cgroupns",
-    "cidfile",
-    "cpus",
-    "detach",
-    "device",
-    "device-cgroup-rule",
-    "disable-content-trust",
-    "entrypoint",
-    "env-file",
-    "gidmap",
-    "group-add",
-    "init",
-    "interactive",
-    "ipc",
-    "label-file",
-    "link",
-    "log-driver",
-    "log-opt",
-    "memory",
-    "memory-swap",
-    "mount",
-    "name",
-    "net",
-    "network",
-    "oom-kill-disable",
-    "passwd",
-    "pid",
-    "pids-limit",
-    "privileged",
-    "publish",
-    "publish-all",
-    "pull",
-    "restart",
-    "rm",
-    "security-opt",
-    "subgidname",
-    "subuidname",
-    "uidmap",
-    "user",
-    "userns",
-    "uts",
-    "volume",
+/// Arguments of `create` that take nothing back of what keeps a container apart. Every other is refused: what programs
+/// with docker's command line will have tomorrow is not known today.
+const ALLOWED: [&str; 19] = [
+    "add-host",
+    "blkio-weight",
+    "cpu-shares",
+    "cpuset-cpus",
+    "cpuset-mems",
+    "dns",
+    "dns-opt",
+    "dns-option",
+    "dns-search",
+    "domainname",
+    "env",
+    "expose",
+    "hostname",
+    "ip",
+    "ip6",
+    "mac-address",
+    "memory-swappiness",
+    "platform",
+    "read-only",
 ];
-/// The rest of them, by how they begin.
-const REFUSED_KINDS: [&str; 4] = ["tty", "volumes-from", "rootfs", "workdir"];
+/// The one of them that needs no value.
+const BARE: &str = "read-only";
 
 /// When an image is fetched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -139,6 +116,10 @@ impl TryFrom<String> for User {
                 .map_err(|_| "`user` has to be UID or UID:GID, in numbers".to_owned())
         };
         let (user, group) = (number(user)?, number(group)?);
+        // The kernel has signed numbers in places, and programs take a larger one for none.
+        if user > MOST || group > MOST {
+            return Err(format!("`user` is above {MOST}"));
+        }
         if user == 0 || group == 0 {
             return Err(
                 "`user` may be neither user 0 nor group 0: outside of the container they are root's"
@@ -180,9 +161,9 @@ impl Options {
         ];
         for (name, value) in texts {
             let Some(value) = value else { continue };
-            if value.is_empty() || value.starts_with('-') || value.contains('\0') {
+            if value.is_empty() || value.starts_with('-') || value.contains(char::is_control) {
                 return Err(format!(
-                    "`{name}` is {value:?}, and may neither be empty nor begin with a dash"
+                    "`{name}` is {value:?}, and may neither be empty, nor begin with a dash, nor hold control characters"
                 ));
             }
         }
@@ -195,21 +176,26 @@ impl Options {
 
 /// Whether an extra argument may be given.
 fn extra(argument: &str) -> std::result::Result<(), String> {
-    let name = argument.strip_prefix("--").filter(|name| !name.is_empty());
-    let Some(name) = name.filter(|_| !argument.contains('\0')) else {
-        return Err(format!(
-            "the argument {argument:?} of `args` is not of the form --NAME or --NAME=VALUE"
-        ));
+    let given = argument
+        .strip_prefix("--")
+        .filter(|_| !argument.contains('\0'));
+    let (name, has_value) = match given.map(|given| given.split_once('=')) {
+        Some(Some((name, _))) => (name, true),
+        _ => (given.unwrap_or_default(), false),
     };
-    let name = name.split_once('=').map_or(name, |(name, _)| name);
-    let is_refused =
-        REFUSED.contains(&name) || REFUSED_KINDS.iter().any(|kind| name.starts_with(kind));
-    if is_refused {
+    if ALLOWED.contains(&name) && (has_value || name == BARE) {
+        return Ok(());
+    }
+    if ALLOWED.contains(&name) {
         return Err(format!(
-            "`args` may not hold --{name}: what keeps the container apart is decided by the policy and by this provider"
+            "`args` has to say the value of --{name} as --{name}=VALUE"
         ));
     }
-    Ok(())
+    Err(format!(
+        "`args` may not hold {argument:?}: what keeps the container apart is decided by the policy and by this provider; allowed \
+         are --{}",
+        ALLOWED.join(", --")
+    ))
 }
 
 #[cfg(test)]
@@ -282,6 +268,20 @@ mod tests {
             "--volumes-from=other",
             "--mount=type=bind,src=/,dst=/h",
             "--user=0",
+            "--use-api-socket",
+            "--health-cmd=/bin/sh",
+            "--tmpfs=/workspace",
+            "--shm-size=20g",
+            "--ulimit=core=-1",
+            "--label=spp.owner=x",
+            "--runtime=runc",
+            "--pod=x",
+            "--env-host",
+            "--http-proxy",
+            "--systemd=always",
+            "--gpus=all",
+            "--hostname",
+            "--help",
             "--entrypoint=/bin/sh",
             "--tty",
             "-v/:/h",

@@ -1,16 +1,18 @@
 //! Whose container it is, and whether they still live.
 //!
-//! A label names the process that made it: by the start of its machine, the namespace that its number is of, the
-//! number, and the moment it began, since numbers are given out again. What another machine made, or one that was
+//! A label names the process that made it: by the start of its machine, the namespaces that its number and its times are of,
+//! the number, and the moment it began, since numbers are given out again. What another machine made, or one that was
 //! restarted since, is nobody's business here, and what cannot be read is left alone.
 
-use std::fs;
+use std::{fs, io};
 
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
 /// The label that says who made a container.
 pub(crate) const LABEL: &str = "spp.owner";
+/// The label that says what it was called. An image that is made of a container passes its labels on, but not its name.
+pub(crate) const NAME_LABEL: &str = "spp.name";
 
 /// The field of `/proc/PID/stat` that holds the moment of its start, counted behind the name.
 const START_FIELD: usize = 19;
@@ -43,16 +45,23 @@ pub(crate) fn is_gone(label: &str) -> bool {
     }
 }
 
-/// This start of the machine, and the namespace that process numbers are of.
+/// This start of the machine, and the namespaces that process numbers and times are of.
 fn here() -> Option<String> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    let numbers = fs::read_link("/proc/self/ns/pid").ok()?;
-    let numbers: String = numbers
-        .to_str()?
-        .chars()
-        .filter(char::is_ascii_digit)
-        .collect();
-    Some(format!("{}/{numbers}", boot.trim()))
+    let namespace = |name: &str| -> Option<String> {
+        let link = fs::read_link(format!("/proc/self/ns/{name}"));
+        // A kernel without namespaces of time has one time.
+        let link = match link {
+            Err(error) if name == "time" && error.kind() == io::ErrorKind::NotFound => {
+                return Some("0".to_owned());
+            }
+            link => link.ok()?,
+        };
+        let number = link.to_str()?.chars().filter(char::is_ascii_digit);
+        Some(number.collect())
+    };
+    let (numbers, times) = (namespace("pid")?, namespace("time")?);
+    Some(format!("{}/{numbers}/{times}", boot.trim()))
 }
 
 /// When a process began, in ticks since the machine did.
@@ -89,7 +98,7 @@ mod tests {
         for label in [
             "",
             "<no value>",
-            "00000000-0000-0000-0000-000000000000/1/4194305/1",
+            "00000000-0000-0000-0000-000000000000/1/1/4194305/1",
             "x/y/z",
             "1/2",
             "a/1/1/1",

@@ -40,8 +40,7 @@ pub(crate) enum NetworkView {
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) options: Options,
-    /// The workspace's real path.
-    pub(crate) root: PathBuf,
+    pub(crate) root: Root,
     pub(crate) user: User,
     pub(crate) network: NetworkView,
     /// What the engine is asked.
@@ -62,7 +61,7 @@ impl Plan {
         own: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Result<Self> {
         let options = Options::read(spec.options.as_deref())?;
-        let (root, owner) = root(spec.root.as_deref().unwrap_or("."))?;
+        let root = Root::open(spec.root.as_deref().unwrap_or("."))?;
         let mut unmet = Vec::new();
         let network = match &spec.policy.network {
             None | Some(Network::None) => NetworkView::None,
@@ -89,14 +88,7 @@ impl Plan {
         }
         let user = match options.user {
             Some(user) => user,
-            None => owner.ok_or_else(|| {
-                Error::refused(Verb::Acquire, ErrorKind::InvalidArgument)
-                    .on(root.display())
-                    .detail(
-                        "the workspace is root's, and nothing in a container may be root outside: use a workspace of an \
-                         ordinary user, or name one who may write it as `user = \"UID:GID\"` in the options of `docker`",
-                    )
-            })?,
+            None => root.user()?,
         };
         let mut inside = spec.clone();
         inside.root = Some(WORKSPACE.to_owned());
@@ -112,28 +104,64 @@ impl Plan {
     }
 }
 
-/// The workspace's real path, and who owns it, unless that is root.
-fn root(named: &str) -> Result<(PathBuf, Option<User>)> {
-    let real = workspace(named)?;
-    let refused = |kind| Error::refused(Verb::Acquire, kind).on(named);
-    // It travels in an argument that is a list with commas.
-    if real
-        .as_os_str()
-        .as_bytes()
-        .iter()
-        .any(|byte| matches!(byte, b',' | b'"' | b'\n'))
-    {
-        return Err(refused(ErrorKind::InvalidArgument).detail(
-            "a path with a comma, a quotation mark or a line break cannot be shown in a container; rename the directory",
-        ));
+/// The workspace.
+#[derive(Clone, Debug)]
+pub(crate) struct Root {
+    /// Its real path.
+    pub(crate) path: PathBuf,
+    /// Which directory that was: the daemon follows the path once more, and not as who asks.
+    pub(crate) identity: (u64, u64),
+    owner: (u32, u32),
+}
+
+impl Root {
+    fn open(named: &str) -> Result<Self> {
+        let path = workspace(named)?;
+        let refused = |kind| Error::refused(Verb::Acquire, kind).on(named);
+        // It travels in an argument that is a list with commas, and from there in JSON.
+        let is_plain = |text: &str| !text.contains([',', '"', '\n']);
+        if !path.to_str().is_some_and(is_plain) {
+            return Err(refused(ErrorKind::InvalidArgument).detail(
+                "a path that is not UTF-8, or has a comma, a quotation mark or a line break in it, cannot be shown in a container; \
+                 rename the directory",
+            ));
+        }
+        let found = std::fs::symlink_metadata(&path);
+        let found = found.map_err(|error| refused(ErrorKind::Io).caused_by(error))?;
+        Ok(Self {
+            path,
+            identity: (found.dev(), found.ino()),
+            owner: (found.uid(), found.gid()),
+        })
     }
-    let found = std::fs::metadata(&real);
-    let found = found.map_err(|error| refused(ErrorKind::Io).caused_by(error))?;
-    let owner = (found.uid() != 0 && found.gid() != 0).then(|| User {
-        user: found.uid(),
-        group: found.gid(),
-    });
-    Ok((real, owner))
+
+    /// Who runs there unless somebody is named: its owner, if that is who asks, or if root asks.
+    fn user(&self) -> Result<User> {
+        let (user, group) = self.owner;
+        let refused = |why: &str| {
+            Err(Error::refused(Verb::Acquire, ErrorKind::InvalidArgument)
+                .on(self.path.display())
+                .detail(format_args!(
+                    "{why}: use a workspace of your own, or name who runs there as `user = \"UID:GID\"` in the options of \
+                     `docker`"
+                )))
+        };
+        let own = rustix::process::geteuid();
+        if user == 0 {
+            return refused(
+                "the workspace is root's, and nothing in a container may be root outside",
+            );
+        }
+        if group == 0 {
+            return refused(
+                "the workspace is of root's group, and nothing in a container may be that outside",
+            );
+        }
+        if !own.is_root() && own.as_raw() != user {
+            return refused("the workspace is somebody else's, and a command there would be them");
+        }
+        Ok(User { user, group })
+    }
 }
 
 /// The variables of what runs: the image's, what this place needs, of this process's what is named, and last the

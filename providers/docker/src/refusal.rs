@@ -113,14 +113,26 @@ const TABLE: [(Fault, &[&str], &str); 14] = [
 /// How lines begin that say nothing of what failed.
 const ADVICE: [&str; 3] = ["See '", "Run '", "Usage:"];
 
+/// What it means that the program was not found.
+pub(crate) fn of_finding(name: &str, error: &io::Error) -> Refusal {
+    match error.kind() {
+        io::ErrorKind::NotFound => Refusal::new(
+            format!("there is no program `{name}`"),
+            "install docker or podman, or name another one by `program` in the options of `docker`, by an absolute path if it is in \
+             no absolute directory of PATH",
+        ),
+        _ => Refusal::new(
+            format!("`{name}` cannot be looked for: {error}"),
+            "see whether this system works at all",
+        ),
+    }
+}
+
 /// What it means that the program could not be asked.
 pub(crate) fn of_asking(cli: &Cli, error: &io::Error) -> Refusal {
     let name = cli.name();
     match error.kind() {
-        io::ErrorKind::NotFound => Refusal::new(
-            format!("there is no program `{name}`"),
-            "install docker or podman, or name another one by `program` in the options of `docker`",
-        ),
+        io::ErrorKind::NotFound => of_finding(name, error),
         io::ErrorKind::PermissionDenied => Refusal::new(
             format!("`{name}` may not be executed"),
             "name another program by `program` in the options of `docker`",
@@ -152,10 +164,7 @@ pub(crate) fn of_words(ended: &str, words: &str) -> Refusal {
     match known {
         Some((Fault::Spec, _, remedy)) => Refusal::new(reason, *remedy).of_what_was_asked(),
         Some((Fault::Machine, _, remedy)) => Refusal::new(reason, *remedy),
-        None => Refusal::new(
-            reason,
-            "run `spp --log debug doctor` for everything that was said",
-        ),
+        None => Refusal::new(reason, "run `spp -vv doctor` for everything that was said"),
     }
 }
 

@@ -6,7 +6,7 @@ use sandbox_core::process::ProcessSpec;
 use sandbox_core::{Ctx, Disposition, ErrorKind, SandboxExt as _, SandboxId};
 use sandbox_host::OpenRequest;
 
-use super::support::{IMAGE, Scratch, containers, docker, sh, until};
+use super::support::{IMAGE, Scratch, containers, docker, end, sh, until};
 
 fn id(name: &str) -> SandboxId {
     SandboxId::new(format!("{name}-{}", std::process::id())).expect("valid")
@@ -158,41 +158,70 @@ async fn an_acquire_that_is_given_up_leaves_no_container() {
     host.shutdown().await;
 }
 
-/// Starts a container that says it was made by this owner.
-fn abandoned(owner: &str) -> String {
-    let label = format!("--label=spp.owner={owner}");
-    docker(&["create", "--network=none", &label, IMAGE, "sleep", "1000"])
+/// A container that says it was made by this owner, under this name, and has that one.
+fn abandoned(owner: &str, said: &str, name: &str) -> String {
+    let labels = [
+        format!("--label=spp.owner={owner}"),
+        format!("--label=spp.name={said}"),
+    ];
+    let name = format!("--name={name}");
+    docker(&[
+        "create",
+        "--network=none",
+        &labels[0],
+        &labels[1],
+        &name,
+        IMAGE,
+        "sleep",
+        "1000",
+    ])
 }
 
 #[tokio::test]
 async fn what_the_dead_have_left_is_removed_and_nothing_else() {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("the kernel's");
-    let numbers = std::fs::read_link("/proc/self/ns/pid").expect("the kernel's");
-    let numbers: String = numbers
-        .to_string_lossy()
-        .chars()
-        .filter(char::is_ascii_digit)
-        .collect();
-    let here = format!("{}/{numbers}", boot.trim());
-    let dead = abandoned(&format!("{here}/4194305/1"));
-    let kept = [
-        abandoned("00000000-0000-0000-0000-000000000000/1/4194305/1"),
-        abandoned(&format!("{}/1/4194305/1", boot.trim())),
-        abandoned("nonsense"),
-        docker(&["create", "--network=none", IMAGE, "sleep", "1000"]),
+    let namespace = |name: &str| -> String {
+        let link = std::fs::read_link(format!("/proc/self/ns/{name}")).expect("the kernel's");
+        link.to_string_lossy()
+            .chars()
+            .filter(char::is_ascii_digit)
+            .collect()
+    };
+    let (boot, numbers, times) = (boot.trim(), namespace("pid"), namespace("time"));
+    let dead = format!("{boot}/{numbers}/{times}/4194305/1");
+    let name = |what: &str| format!("spp-test-{what}-{}", std::process::id());
+    let left = abandoned(&dead, &name("left"), &name("left"));
+    let others = [
+        (
+            "machine",
+            "00000000-0000-0000-0000-000000000000/1/1/4194305/1".to_owned(),
+        ),
+        ("numbers", format!("{boot}/1/{times}/4194305/1")),
+        ("times", format!("{boot}/{numbers}/1/4194305/1")),
+        ("nonsense", "nonsense".to_owned()),
+        ("lines", format!("x\n{dead}")),
     ];
+    let mut kept: Vec<_> = others
+        .iter()
+        .map(|(what, owner)| abandoned(owner, &name(what), &name(what)))
+        .collect();
+    // Made of an image that was made of a sandbox, which passes labels on.
+    kept.push(abandoned(&dead, &name("left"), &name("inherited")));
+    kept.push(docker(&[
+        "create",
+        "--network=none",
+        IMAGE,
+        "sleep",
+        "1000",
+    ]));
     let scratch = Scratch::new();
     let host = scratch.host(&Scratch::options(IMAGE));
     let opened = scratch.open(&host).await;
     let all = docker(&["ps", "--all", "--quiet", "--no-trunc"]);
-    assert!(!all.contains(&dead), "it was left");
+    assert!(!all.contains(&left), "it was left");
     for container in &kept {
         assert!(all.contains(container), "somebody else's was removed");
         docker(&["rm", "--force", container]);
     }
-    opened
-        .release(&Ctx::new(), Disposition::Destroy)
-        .await
-        .expect("it ends");
-    host.shutdown().await;
+    end(opened, &host).await;
 }

@@ -81,7 +81,7 @@ async fn what_the_daemon_does_not_know_is_passed_on_with_what_to_do() {
     );
     has(
         &refusal(&format!("{options}args = ['--no-such-flag']\n")).await,
-        &["no-such-flag", "remove that argument"],
+        &["no-such-flag", "allowed are"],
     );
     has(
         &refusal(&format!("{options}args = ['--privileged']\n")).await,
@@ -144,5 +144,20 @@ async fn a_workspace_of_roots_is_not_opened_to_somebody_else_by_itself() {
         .err()
         .expect("it is root's");
     has(&told(&error), &["the workspace is root's", "UID:GID"]);
+    host.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_workspace_of_somebody_else_does_not_make_one_them() {
+    let scratch = Scratch::new();
+    if !is_root() {
+        // Only root can make one.
+        return;
+    }
+    let host = scratch.ordinary_host(&Scratch::options(IMAGE));
+    let theirs = scratch.workspace();
+    std::os::unix::fs::chown(&theirs, Some(42_423), Some(42_423)).expect("root may");
+    let text = scratch.refused(&host, Policy::default()).await;
+    has(&text, &["somebody else's", "UID:GID"]);
     host.shutdown().await;
 }

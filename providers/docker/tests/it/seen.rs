@@ -6,7 +6,7 @@ use sandbox_core::file::ReadRequest;
 use sandbox_core::process::{ProcessSpec, Status};
 use sandbox_core::{Ctx, ErrorKind, Grade, Restriction, SandboxExt as _, SandboxPath};
 
-use super::support::{EMPTY, IMAGE, Scratch, end, sh};
+use super::support::{EMPTY, IMAGE, Scratch, containers, docker, end, sh};
 
 #[tokio::test]
 async fn a_command_runs_as_the_owner_of_the_workspace_and_leaves_files_that_are_theirs() {
@@ -161,5 +161,47 @@ async fn an_ordinary_user_who_may_ask_the_daemon_gets_the_same() {
         .metadata()
         .expect("it is there");
     assert_eq!(made.uid(), scratch.owner());
+    end(opened, &host).await;
+}
+
+#[tokio::test]
+async fn nothing_runs_beside_the_engine_that_is_not_under_its_guard() {
+    let scratch = Scratch::new();
+    let host = scratch.host(&Scratch::options(IMAGE));
+    let opened = scratch.open(&host).await;
+    let [container] = &*containers(&opened.sandbox.descriptor().id) else {
+        panic!("one container")
+    };
+    let check = docker(&[
+        "inspect",
+        "--format={{json .Config.Healthcheck}} {{.HostConfig.Init}}",
+        container,
+    ]);
+    assert_eq!(check, r#"{"Test":["NONE"]} false"#);
+    assert_eq!(sh(&*opened.sandbox, "cat /proc/1/comm").await, "engine\n");
+    end(opened, &host).await;
+}
+
+#[tokio::test]
+async fn a_password_in_the_programs_own_configuration_stays_there() {
+    let scratch = Scratch::new();
+    let directory = scratch.workspace().with_file_name("docker");
+    std::fs::create_dir(&directory).expect("a directory");
+    let proxy = "http://user:SECRET@proxy.example:1";
+    let text = format!(
+        r#"{{"proxies": {{"default": {{"httpProxy": "{proxy}", "httpsProxy": "{proxy}", "ftpProxy": "{proxy}",
+            "noProxy": "{proxy}", "allProxy": "{proxy}"}}}}}}"#
+    );
+    std::fs::write(directory.join("config.json"), text).expect("a file");
+    let host = scratch.host_with(&[("DOCKER_CONFIG", &directory)], &Scratch::options(IMAGE));
+    let opened = scratch.open(&host).await;
+    assert_eq!(
+        sh(&*opened.sandbox, "env | grep -i -e proxy -e SECRET | wc -l").await,
+        "0\n"
+    );
+    let [container] = &*containers(&opened.sandbox.descriptor().id) else {
+        panic!("one container")
+    };
+    assert!(!docker(&["inspect", container]).contains("SECRET"));
     end(opened, &host).await;
 }

@@ -97,10 +97,16 @@ impl Scratch {
 
     /// A host whose provider is started by whoever runs the tests.
     pub(crate) fn host(&self, options: &str) -> Host {
-        self.host_by(
-            &format!("command = '{}'\n", self.provider().display()),
-            options,
-        )
+        self.host_with(&[], options)
+    }
+
+    /// The same, with these variables.
+    pub(crate) fn host_with(&self, variables: &[(&str, &Path)], options: &str) -> Host {
+        let mut start = format!("command = '{}'\n", self.provider().display());
+        for (name, value) in variables {
+            start += &format!("env.{name} = '{}'\n", value.display());
+        }
+        self.host_by(&start, options)
     }
 
     /// A host whose provider is started by an ordinary user who may ask the daemon.
