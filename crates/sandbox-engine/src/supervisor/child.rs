@@ -18,6 +18,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{MemfdFlags, Mode, OFlags};
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendFlags};
+use rustix::process::Signal;
 use sandbox_guard::Guard;
 
 use super::confinement::ENTRANCES;
@@ -105,6 +106,9 @@ fn set_up(kept: Kept<'_>) -> Option<Supervisor> {
     sys::default_signals();
     quiet_streams()?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).ok()?;
+    // One that a command has stopped would not see the end of its socket, and stay for ever. To one that runs this
+    // signal means nothing, so it does not matter which thread of the engine's ended.
+    rustix::process::set_parent_process_death_signal(Some(Signal::CONT)).ok()?;
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable).ok()?;
     rustix::process::setsid().ok()?;
     Some(Supervisor {

@@ -100,6 +100,21 @@ async fn an_engine_that_is_killed_takes_everything_along() {
     eventually("both are gone", || running(&mark).is_empty()).await;
 }
 
+/// A command of the same user can stop its supervisor, which then sees nothing of the engine's end by itself.
+#[tokio::test]
+async fn an_engine_that_is_killed_takes_everything_along_though_the_supervisor_was_stopped() {
+    let mark = marker();
+    let script = format!("setsid sleep {mark} & kill -STOP $PPID; sleep {mark}");
+    let (mut engine, _said) = engine(&script, None);
+    eventually("both run", || {
+        running(&format!("sleep\u{0}{mark}")).len() == 2
+    })
+    .await;
+    engine.kill().expect("it is ours");
+    engine.wait().expect("it ended");
+    eventually("both are gone", || running(&mark).is_empty()).await;
+}
+
 /// The time is kept where a stopped engine does not matter.
 #[tokio::test]
 async fn a_timeout_holds_although_the_engine_is_stopped() {
