@@ -135,14 +135,18 @@ impl LineBuffer {
                 self.discarded = 0;
                 continue;
             }
-            let begin = self.start;
+            let mut begin = self.start;
+            if self.at_stream_start && self.buffer[begin..self.filled].starts_with(BYTE_ORDER_MARK)
+            {
+                begin += BYTE_ORDER_MARK.len();
+            }
             let Some(end) = end else {
-                // The limit does not count the CR or the mark that may yet turn out to be there.
-                if self.filled - begin <= self.max + 1 + BYTE_ORDER_MARK.len() {
+                // The limit does not count the CR, which may yet turn out to be there.
+                if self.filled - begin <= self.max + 1 {
                     return None;
                 }
                 self.discarding = true;
-                self.discarded = (self.filled - begin) as u64;
+                self.discarded = (self.filled - self.start) as u64;
                 self.at_stream_start = false;
                 self.start = self.filled;
                 return Some(Line::TooLong {
@@ -150,12 +154,8 @@ impl LineBuffer {
                 });
             };
             self.start = end + 1;
+            self.at_stream_start = false;
             let mut line = begin..end;
-            if std::mem::take(&mut self.at_stream_start)
-                && self.buffer[line.clone()].starts_with(BYTE_ORDER_MARK)
-            {
-                line.start += BYTE_ORDER_MARK.len();
-            }
             if self.buffer[line.clone()].last() == Some(&b'\r') {
                 line.end -= 1;
             }
@@ -212,6 +212,24 @@ mod tests {
         assert_eq!(whole, ["one", "two", "three"]);
         for size in 1..8 {
             assert_eq!(split(100, &text.chunks(size).collect::<Vec<_>>()), whole);
+        }
+    }
+
+    #[test]
+    fn a_mark_before_a_line_that_is_too_long_is_no_part_of_it_either() {
+        let text = [BYTE_ORDER_MARK, &[b'x'; 40], b"\ntwo\n"].concat();
+        let prefix = |size: usize| {
+            let mut lines = LineBuffer::new(20);
+            text.chunks(size).find_map(|piece| {
+                lines.push(piece);
+                match lines.next_line() {
+                    Some(Line::TooLong { prefix }) => Some(prefix.first().copied()),
+                    _ => None,
+                }
+            })
+        };
+        for size in [1, 2, 3, 4, 30, 100] {
+            assert_eq!(prefix(size), Some(Some(b'x')), "in pieces of {size}");
         }
     }
 
