@@ -157,7 +157,8 @@ pub(crate) async fn a_run_can_be_stopped_by_its_id(place: &Place) -> Verdict {
 pub(crate) async fn a_timeout_is_polite_first(place: &Place) -> Verdict {
     let mut process = place
         .line(
-            "trap 'sleep 0.1; echo goodbye; exit 0' TERM; echo hello; while :; do sleep 0.02; done",
+            // Long enough that whoever kills without grace does so meanwhile on a busy machine too.
+            "trap 'sleep 0.5; echo goodbye; exit 0' TERM; echo hello; while :; do sleep 0.02; done",
         )?
         .timeout(Duration::from_secs(1));
     process.grace = Duration::from_secs(4);
