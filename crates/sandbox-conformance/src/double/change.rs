@@ -85,7 +85,10 @@ doubles! {
 
     a_large_file_arrives_intact: "a bit far into a large file changes on the way"
     change(honest, ctx, mut change) {
-        if let Change::Put { content, .. } = &mut change && content.len() > 1 << 20 {
+        if let Change::Put { path, content, .. } = &mut change
+            && path.as_bytes() == b"large"
+            && content.len() > 1 << 20
+        {
             let mut wrong = content.to_vec();
             wrong[1 << 20] ^= 1;
             *content = wrong.into();

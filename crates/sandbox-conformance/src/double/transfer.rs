@@ -271,11 +271,12 @@ doubles! {
 
     a_delta_removes_what_it_is_told: "removals are counted and not done"
     push_tree(honest, ctx, mut request) {
+        let told = request.removed.len() as u64;
         if is(&request.destination, "less") {
             request.removed.clear();
         }
         let mut receipt = honest.push_tree(&ctx, request).await?;
-        receipt.removed = 2;
+        receipt.removed = told;
         Ok(receipt)
     }
 

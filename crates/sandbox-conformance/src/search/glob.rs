@@ -220,7 +220,7 @@ pub(crate) async fn paths_are_those_of_the_sandbox_wherever_it_began(place: &Pla
 
 pub(crate) async fn odd_names_are_found_as_they_are(place: &Place) -> Verdict {
     let odd = b"odd\n'\"\\$(x) caf\xe9";
-    place.put(odd, "").await?;
+    place.put(odd, "x").await?;
     let result = ask(place, |request| request.scope.include = vec!["odd*".into()]).await?;
     let names: Vec<_> = result
         .entries
