@@ -367,10 +367,6 @@ impl Supervisor {
         if run.deadline.is_some_and(|at| at <= now) {
             run.timed_out = true;
             let grace_ms = run.grace_ms;
-            if grace_ms == 0 {
-                // Asking takes time in which one that was asked goes on.
-                return self.sweep(Awaited::ByEngine);
-            }
             self.stop(grace_ms);
         }
     }

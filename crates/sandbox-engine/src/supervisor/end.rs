@@ -69,14 +69,17 @@ impl Supervisor {
         });
     }
 
-    /// Asks the tree to end, and sets the moment at which it is killed.
+    /// Asks the tree to end, and sets the moment at which it is killed. Without a grace nothing is asked: that takes time,
+    /// in which what was asked goes on.
     pub(super) fn stop(&mut self, grace_ms: u64) {
         if self.run.is_none() {
             return;
         }
-        self.signal_tree(libc::SIGTERM);
-        // A stopped process would sleep through the grace with its signal pending.
-        self.signal_tree(libc::SIGCONT);
+        if grace_ms > 0 {
+            self.signal_tree(libc::SIGTERM);
+            // A stopped process would sleep through the grace with its signal pending.
+            self.signal_tree(libc::SIGCONT);
+        }
         if let Some(run) = &mut self.run {
             run.deadline = None;
             let at = sys::now().saturating_add(grace_ms);
