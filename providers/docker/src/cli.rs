@@ -43,7 +43,7 @@ impl Answer {
     /// Whether it says that there is nothing of that name.
     pub(crate) fn says_missing(&self) -> bool {
         // Only where an error begins: what follows may be a name that somebody chose.
-        let errors = self.words.lines().filter_map(|line| {
+        let mut errors = self.words.lines().filter_map(|line| {
             let line = line.trim_start().to_ascii_lowercase();
             let error = line.strip_prefix("error response from daemon: ");
             let error = error.or_else(|| line.strip_prefix("error: "));
@@ -56,7 +56,6 @@ impl Answer {
             "image not known",
             "no container with name",
         ];
-        let mut errors = errors;
         errors.any(|error| says.iter().any(|says| error.starts_with(says)))
     }
 }

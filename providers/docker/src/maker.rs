@@ -175,7 +175,13 @@ impl Docker {
             Ok(created) => created.map_err(ended).flatten().map_err(Trouble::Refused),
             Err(error) => {
                 unwanted.raise();
-                let _ = tokio::time::timeout(GIVEN_UP, &mut making).await;
+                let made = tokio::time::timeout(GIVEN_UP, &mut making).await;
+                // It may have been made before the task could see that nobody wants it.
+                if matches!(made, Ok(Ok(Ok(()))))
+                    && let Err(left) = container.remove(&self.spawner).await
+                {
+                    return Err(Trouble::Failed(error.caused_by(left)));
+                }
                 Err(Trouble::Failed(error))
             }
         }

@@ -86,18 +86,23 @@ async fn an_engine_in_a_process_of_its_own() {
     );
 }
 
-#[tokio::test]
-async fn an_engine_that_is_killed_takes_everything_along() {
-    let mark = marker();
-    let script = format!("trap '' TERM HUP; setsid sleep {mark} & sleep {mark}");
-    let (mut engine, _said) = engine(&script, None);
+/// Kills an engine that runs a script with two processes of this mark, and waits until both are gone.
+async fn killed_with_two(mark: &str, script: &str) {
+    let (mut engine, _said) = engine(script, None);
     eventually("both run", || {
         running(&format!("sleep\u{0}{mark}")).len() == 2
     })
     .await;
     engine.kill().expect("it is ours");
     engine.wait().expect("it ended");
-    eventually("both are gone", || running(&mark).is_empty()).await;
+    eventually("both are gone", || running(mark).is_empty()).await;
+}
+
+#[tokio::test]
+async fn an_engine_that_is_killed_takes_everything_along() {
+    let mark = marker();
+    let script = format!("trap '' TERM HUP; setsid sleep {mark} & sleep {mark}");
+    killed_with_two(&mark, &script).await;
 }
 
 /// A command of the same user can stop its supervisor, which then sees nothing of the engine's end by itself.
@@ -105,14 +110,7 @@ async fn an_engine_that_is_killed_takes_everything_along() {
 async fn an_engine_that_is_killed_takes_everything_along_though_the_supervisor_was_stopped() {
     let mark = marker();
     let script = format!("setsid sleep {mark} & kill -STOP $PPID; sleep {mark}");
-    let (mut engine, _said) = engine(&script, None);
-    eventually("both run", || {
-        running(&format!("sleep\u{0}{mark}")).len() == 2
-    })
-    .await;
-    engine.kill().expect("it is ours");
-    engine.wait().expect("it ended");
-    eventually("both are gone", || running(&mark).is_empty()).await;
+    killed_with_two(&mark, &script).await;
 }
 
 /// The time is kept where a stopped engine does not matter.
