@@ -8,6 +8,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::around;
 use crate::hierarchy::{Controller, Hierarchies, Hierarchy, Version};
 use crate::passed::{self, Door, Passed};
 use crate::stale;
@@ -32,6 +33,16 @@ pub struct Wanted {
     pub cpu: Option<u64>,
 }
 
+impl Wanted {
+    fn each(self) -> [(Controller, Option<u64>); 3] {
+        [
+            (Controller::Memory, self.memory),
+            (Controller::Processes, self.processes),
+            (Controller::Cpu, self.cpu),
+        ]
+    }
+}
+
 /// How often a limit was hit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fired {
@@ -46,6 +57,8 @@ pub struct Fired {
 #[derive(Debug)]
 pub struct Group {
     parts: BTreeMap<Controller, Part>,
+    /// Whether this process is in it, and made neither it nor its limits.
+    surrounds: bool,
 }
 
 /// Device and number of the file that is the entrance.
@@ -57,10 +70,24 @@ struct Part {
     version: Version,
     /// Where it is, if it was made here.
     directory: Option<PathBuf>,
-    entrance: File,
+    /// Where processes enter, if they are not in it anyway.
+    entrance: Option<Entrance>,
     events: Option<File>,
+}
+
+#[derive(Debug)]
+struct Entrance {
+    file: File,
     /// What tells one directory from another.
     identity: Identity,
+}
+
+impl Entrance {
+    fn new(file: File) -> io::Result<Self> {
+        let metadata = file.metadata()?;
+        let identity = (metadata.dev(), metadata.ino());
+        Ok(Self { file, identity })
+    }
 }
 
 impl Group {
@@ -69,18 +96,46 @@ impl Group {
     pub fn new(hierarchies: &Hierarchies, wanted: Wanted) -> Self {
         stale::sweep(hierarchies);
         let name = stale::name();
-        let limits = [
-            (Controller::Memory, wanted.memory),
-            (Controller::Processes, wanted.processes),
-            (Controller::Cpu, wanted.cpu),
-        ];
         let part = |(controller, limit): (Controller, Option<u64>)| {
             let part = Part::new(hierarchies.of(controller)?, controller, limit?, &name)?;
             Some((controller, part))
         };
         Group {
-            parts: limits.into_iter().filter_map(part).collect(),
+            parts: wanted.each().into_iter().filter_map(part).collect(),
+            surrounds: false,
         }
+    }
+
+    /// The group that this process is in, made by whoever made the place around it. What is wanted and not limited
+    /// there to as little, or cannot be seen, is missing in [`enforced`](Self::enforced).
+    ///
+    /// Nobody has to enter it, and it is not removed.
+    #[must_use]
+    pub fn around(hierarchies: &Hierarchies, wanted: Wanted) -> Self {
+        let part = |(controller, limit): (Controller, Option<u64>)| {
+            let limit = limit?;
+            let hierarchy = hierarchies.of(controller)?;
+            let found = around::limit(hierarchy, controller)?;
+            let events = passed::events(controller, hierarchy.version)
+                .and_then(|file| File::open(hierarchy.own.join(file)).ok());
+            let part = Part {
+                version: hierarchy.version,
+                directory: None,
+                entrance: None,
+                events,
+            };
+            (found <= limit).then_some((controller, part))
+        };
+        Group {
+            parts: wanted.each().into_iter().filter_map(part).collect(),
+            surrounds: true,
+        }
+    }
+
+    /// Whether this process is in it.
+    #[must_use]
+    pub fn surrounds(&self) -> bool {
+        self.surrounds
     }
 
     /// What limits each of what is limited.
@@ -92,7 +147,8 @@ impl Group {
 
     /// Handles by which a process [enters](enter) the group: all of them, each once.
     pub fn entrances(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.directories().map(|part| part.entrance.as_fd())
+        self.directories()
+            .filter_map(|part| Some(part.entrance.as_ref()?.file.as_fd()))
     }
 
     /// A group that was made by whoever started this process.
@@ -115,14 +171,15 @@ impl Group {
             let part = Part {
                 version: passed.version,
                 directory: None,
-                identity: identity(&entrance)?,
-                entrance,
+                entrance: Some(Entrance::new(entrance)?),
                 events,
             };
             Ok((passed.controller, part))
         };
-        let parts = passed.iter().map(part).collect::<io::Result<_>>()?;
-        Ok(Group { parts })
+        Ok(Group {
+            parts: passed.iter().map(part).collect::<io::Result<_>>()?,
+            surrounds: false,
+        })
     }
 
     /// Where the limits are, for a process that is given them.
@@ -178,12 +235,15 @@ impl Group {
         Ok(())
     }
 
-    /// The parts that have a directory of their own.
+    /// The parts that have a directory of their own, which is to be entered.
     fn directories(&self) -> impl Iterator<Item = &Part> {
         let mut seen = Vec::new();
         self.parts.values().filter(move |part| {
-            let first = !seen.contains(&part.identity);
-            seen.push(part.identity);
+            let Some(entrance) = &part.entrance else {
+                return false;
+            };
+            let first = !seen.contains(&entrance.identity);
+            seen.push(entrance.identity);
             first
         })
     }
@@ -220,17 +280,15 @@ impl Part {
             let options = options.custom_flags(libc::O_CLOEXEC);
             options.open(directory.join(file))
         };
-        let entrance = open(OpenOptions::new().write(true), "cgroup.procs")
-            .and_then(|entrance| Ok((identity(&entrance)?, entrance)));
+        let entrance = open(OpenOptions::new().write(true), "cgroup.procs").and_then(Entrance::new);
         let events = passed::events(controller, version)
             .and_then(|file| open(OpenOptions::new().read(true), file).ok());
         match (limited, entrance) {
-            (Ok(()), Ok((identity, entrance))) => Some(Part {
+            (Ok(()), Ok(entrance)) => Some(Part {
                 version,
                 directory: Some(directory),
-                entrance,
+                entrance: Some(entrance),
                 events,
-                identity,
             }),
             _ => {
                 if made {
@@ -240,11 +298,6 @@ impl Part {
             }
         }
     }
-}
-
-fn identity(entrance: &File) -> io::Result<Identity> {
-    let metadata = entrance.metadata()?;
-    Ok((metadata.dev(), metadata.ino()))
 }
 
 /// Limits one thing of a group.

@@ -7,7 +7,9 @@
 //! limits it too.
 //!
 //! Processes enter by themselves ([`enter`]), between fork and execution, by handles that were opened
-//! before. One that cannot see groups is given the handles by whoever starts it ([`Passed`]). What a group could not be given is not an error here: it is missing in [`Group::enforced`].
+//! before. One that cannot see groups is given the handles by whoever starts it ([`Passed`]), and one that was put into a
+//! group of its own, as in a container, is limited by that ([`Group::around`]). What a group could not be given is not an
+//! error here: it is missing in [`Group::enforced`].
 //!
 //! **Invariants.**
 //! - A group is empty when it is removed, and what a process that was killed left behind is removed by the
@@ -17,6 +19,7 @@
 //!
 //! Not here: limits of single processes (`setrlimit(2)`), and killing what is in a group.
 
+mod around;
 mod group;
 mod hierarchy;
 mod passed;

@@ -39,6 +39,8 @@ Arguments, for whoever places it; each may come as `--NAME VALUE` only:
                        own; default: by-policy
 --own-users YES        yes, or no: the users of the place are nobody else's, as in a
                        user namespace of its own; default: no
+--own-group YES        yes, or no: the place is a control group of its own, whose limits
+                       are those that its one sandbox is to have; default: no
 --limited LIMIT        the place's one sandbox is limited by a control group that was
                        made for it: CONTROLLER:VERSION:ENTRANCE:EVENTS, the last two
                        descriptors that are open, or `-`; repeatable";
@@ -88,7 +90,7 @@ pub(crate) fn place(arguments: impl IntoIterator<Item = OsString>) -> Result<Sai
 }
 
 const LIMITED: &str = "--limited";
-const OWN: [&str; 12] = [
+const OWN: [&str; 13] = [
     "--location",
     "--inherit",
     "--note",
@@ -100,6 +102,7 @@ const OWN: [&str; 12] = [
     "--workspace",
     "--guard",
     "--own-users",
+    "--own-group",
     LIMITED,
 ];
 
@@ -159,13 +162,8 @@ fn take(place: &mut Place, name: &str, value: &OsStr) -> Result<(), String> {
             gaps.push(gap.into());
             place.kept_away.insert(what, Grade::Partial { gaps });
         }
-        "--own-users" => {
-            place.own_users = match value {
-                "yes" => true,
-                "no" => false,
-                other => return Err(format!("`--own-users {other}` is neither yes nor no")),
-            }
-        }
+        "--own-users" => place.own_users = is_so(name, value)?,
+        "--own-group" => place.own_group = is_so(name, value)?,
         _ => {
             place.guard = match value {
                 "always" => GuardUse::Always,
@@ -177,6 +175,14 @@ fn take(place: &mut Place, name: &str, value: &OsStr) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+fn is_so(name: &str, value: &str) -> Result<bool, String> {
+    match value {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        other => Err(format!("`{name} {other}` is neither yes nor no")),
+    }
 }
 
 /// Whether the directory is the one that it is said to be, and nothing else was put there on the way.
@@ -243,6 +249,8 @@ mod tests {
             "a box",
             "--own-users",
             "yes",
+            "--own-group",
+            "yes",
             "--limited",
             "memory:1:7:8",
             "--limited",
@@ -273,6 +281,7 @@ mod tests {
                 readable: vec!["/usr".into(), "/proc".into()],
                 guard: GuardUse::Always,
                 own_users: true,
+                own_group: true,
             }
         );
         assert_eq!(rest, ["--help"]);
@@ -295,6 +304,7 @@ mod tests {
             ),
             (&["--workspace", "0:0:/"], "replaced"),
             (&["--own-users", "maybe"], "neither"),
+            (&["--own-group", ""], "empty"),
             (&["--limited", "memory:1:7"], "memory:1:7"),
             (
                 &["--limited", "memory:1:7:8", "--limited", "cpu:1:8:-"],

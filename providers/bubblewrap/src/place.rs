@@ -86,6 +86,7 @@ impl Places {
         command.arg(ARGUMENT).env_clear();
         let options = PlaceOptions {
             ahead: launch::ahead(&order),
+            why: None,
             provider: NAME.into(),
             version: env!("CARGO_PKG_VERSION").into(),
             capabilities: spp_client::place::capabilities(),

@@ -1,13 +1,15 @@
 //! A container: what it is made with, and how it is made and removed.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use sandbox_core::{Error, ErrorKind, Result, SandboxId, Verb};
+use sandbox_core::{Error, ErrorKind, LimitKind, Result, SandboxId, Verb};
 use spp_client::place::{Refusal, Spawner};
 
 use crate::cli::{ASK, Cli};
+use crate::limits::Kept;
 use crate::plan::{HOME, NetworkView, Plan, TMP, WORKSPACE};
 use crate::{owner, refusal};
 
@@ -23,8 +25,6 @@ const READ: [&str; 11] = [
 const HOME_BYTES: u64 = 2 << 30;
 const TMP_BYTES: u64 = 2 << 30;
 const SHARED_MEMORY_BYTES: u64 = 512 << 20;
-/// Most processes and threads at once, so that no fork bomb is the machine's.
-const PROCESSES: u32 = 4096;
 
 /// Variables that the program passes on of its own configuration, unless it is told that they are not set.
 pub(crate) const PROXIES: [&str; 10] = [
@@ -39,6 +39,10 @@ pub(crate) const PROXIES: [&str; 10] = [
     "NO_PROXY",
     "no_proxy",
 ];
+/// How long it may have been killed for its memory before its end was told.
+const BEFORE_ITS_END: Duration = Duration::from_secs(5);
+/// How long the daemon may take to say so.
+const EVENTS: Duration = Duration::from_secs(2);
 /// How long a container may take to go, and how often it is looked again.
 const REMOVE: Duration = Duration::from_secs(30);
 const REMOVE_PAUSE: Duration = Duration::from_millis(20);
@@ -48,10 +52,13 @@ const REMOVE_PAUSE: Duration = Duration::from_millis(20);
 pub(crate) struct Container {
     pub(crate) cli: Cli,
     pub(crate) name: String,
+    /// Limits that were asked for as best effort, and that the daemon does not keep as they should be.
+    pub(crate) weak: BTreeSet<LimitKind>,
 }
 
 impl Container {
-    /// Makes it, with these arguments. It is not started. Its name is one that nobody else has.
+    /// Makes it, with these arguments. It is not started. Its name is one that nobody else has. Returns which limits are not
+    /// kept as they should be.
     ///
     /// # Errors
     ///
@@ -60,13 +67,14 @@ impl Container {
         &self,
         spawner: &Spawner,
         arguments: &[OsString],
-    ) -> std::result::Result<(), Refusal> {
+        limits: &Kept,
+    ) -> std::result::Result<BTreeSet<LimitKind>, Refusal> {
         let answer = self.cli.ask(spawner, arguments, ASK).await;
         let refusal = match answer {
-            // What it warns of is a limit that it does not keep, and would be no limit.
-            Ok(answer) if answer.status.success() && !answer.words.contains("does not support") => {
-                return Ok(());
-            }
+            Ok(answer) if answer.status.success() => match limits.warned(&answer.words) {
+                Ok(weak) => return Ok(weak),
+                Err(line) => refusal::of_words("", &line),
+            },
             Ok(answer) => refusal::of_words(&answer.status.to_string(), &answer.words),
             Err(error) => refusal::of_asking(&self.cli, &error),
         };
@@ -105,6 +113,24 @@ impl Container {
             tokio::time::sleep(REMOVE_PAUSE).await;
         }
     }
+
+    /// Whether the daemon saw a process of it killed for its memory, a moment before all of it ended.
+    pub(crate) async fn ran_out_of_memory(&self, spawner: &Spawner) -> bool {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now = now.unwrap_or_default().as_secs_f64();
+        let since = now - BEFORE_ITS_END.as_secs_f64();
+        let arguments = [
+            "events".to_owned(),
+            format!("--since={since:.6}"),
+            // Not what is to come, for which it would wait.
+            format!("--until={now:.6}"),
+            format!("--filter=container={}", self.name),
+            "--filter=event=oom".to_owned(),
+            "--format={{.Status}}".to_owned(),
+        ];
+        let answer = self.cli.ask(spawner, &arguments, EVENTS).await;
+        answer.is_ok_and(|answer| answer.output.trim_start().starts_with("oom"))
+    }
 }
 
 /// The arguments of `create` that make a container of this plan, with the engine as its first process.
@@ -142,23 +168,22 @@ pub(crate) fn create(name: &str, id: &SandboxId, plan: &Plan, engine: &Path) -> 
     add("--log-driver=none");
     add("--cap-drop=ALL");
     add("--security-opt=no-new-privileges");
-    add(&format!("--pids-limit={PROCESSES}"));
+    for limit in plan.limits.arguments() {
+        add(&limit);
+    }
     add("--ulimit=core=0");
     if plan.network == NetworkView::None {
         add("--network=none");
     }
     let user = plan.user;
     add(&format!("--user={user}"));
+    // Theirs, and not only of a mode that lets them: runtimes take over the mode of what the image has there.
     let in_memory = |at: &str, bytes: u64, mode: &str| {
-        format!("--tmpfs={at}:rw,exec,nosuid,nodev,size={bytes},mode={mode}")
+        let (user, group) = (user.user, user.group);
+        format!("--tmpfs={at}:rw,exec,nosuid,nodev,size={bytes},mode={mode},uid={user},gid={group}")
     };
     add(&in_memory(TMP, TMP_BYTES, "1777"));
-    add(&format!(
-        "{},uid={},gid={}",
-        in_memory(HOME, HOME_BYTES, "0700"),
-        user.user,
-        user.group
-    ));
+    add(&in_memory(HOME, HOME_BYTES, "0700"));
     add(&format!("--shm-size={SHARED_MEMORY_BYTES}"));
     add(&format!("--workdir={WORKSPACE}"));
     // Told to the engine alone: without it, it explains itself.
@@ -196,6 +221,7 @@ fn claims(network: NetworkView) -> Vec<OsString> {
     claim("--location", crate::maker::NAME);
     claim("--inherit", "all");
     claim("--guard", "always");
+    claim("--own-group", "yes");
     for directory in [TMP, HOME, "/dev/shm"] {
         claim("--writable", directory);
     }

@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | `maker` | how a place is made and removed |
 //! | `options` | what the configuration says of the program and the image |
+//! | `limits` | what the daemon is asked to limit, and what it says of that |
 //! | `plan` | what a spec asks for, and what of it can be had |
 //! | `container` | a container: what it is made with, and how it is made and removed |
 //! | `cli` | the program: asking it, and how long |
@@ -20,6 +21,7 @@
 
 mod cli;
 mod container;
+mod limits;
 mod maker;
 mod options;
 mod owner;

@@ -1,23 +1,26 @@
 //! How a place is made and removed: a container, with an engine as its first process.
 
-use std::ffi::OsString;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use sandbox_core::{
-    AcquireSpec, Capabilities, Capability, Ctx, Disposition, ProviderInfo, Result, SandboxId, Verb,
+    AcquireSpec, Capabilities, Capability, Ctx, Descriptor, Disposition, LimitKind, ProviderInfo,
+    Result, SandboxId, Verb,
 };
 use spp_client::place::{
-    Left, Maker, PlaceOptions, Placed, Purpose, Refusal, Spawner, Trouble, real_engine, within,
+    Left, Maker, PlaceOptions, Placed, Purpose, Refusal, Spawner, Trouble, Why, real_engine, within,
 };
 
 use crate::cli::{ASK, Answer, Cli};
 use crate::container::Container;
 use crate::options::{Options, Pull};
 use crate::plan::Plan;
-use crate::{container, owner, refusal};
+use crate::{container, limits, owner, refusal};
 
 /// The name of this provider and of its location.
 pub(crate) const NAME: &str = "docker";
@@ -27,6 +30,9 @@ const START: Duration = Duration::from_secs(60);
 const GIVEN_UP: Duration = Duration::from_secs(5);
 /// How long an image may take to come.
 const PULL: Duration = Duration::from_secs(30 * 60);
+
+/// The status of a client whose container was ended by SIGKILL.
+const KILLED: i32 = 137;
 
 /// What this provider can do.
 pub(crate) fn capabilities() -> Capabilities {
@@ -155,13 +161,16 @@ impl Docker {
         ctx: &Ctx,
         id: &SandboxId,
         container: &Container,
-        arguments: Vec<OsString>,
-    ) -> std::result::Result<(), Trouble> {
+        plan: &Plan,
+        engine: &Path,
+    ) -> std::result::Result<BTreeSet<LimitKind>, Trouble> {
+        let arguments = container::create(&container.name, id, plan, engine);
+        let limits = plan.limits.clone();
         let (made, spawner) = (container.clone(), Arc::clone(&self.spawner));
         let unwanted = Unwanted::default();
         let seen = unwanted.clone();
         let mut making = tokio::spawn(async move {
-            let created = made.create(&spawner, &arguments).await;
+            let created = made.create(&spawner, &arguments, &limits).await;
             if created.is_ok() && seen.is_raised() {
                 let removed = made.remove(&spawner).await;
                 if let Err(error) = removed {
@@ -177,7 +186,7 @@ impl Docker {
                 unwanted.raise();
                 let made = tokio::time::timeout(GIVEN_UP, &mut making).await;
                 // It may have been made before the task could see that nobody wants it.
-                if matches!(made, Ok(Ok(Ok(()))))
+                if matches!(made, Ok(Ok(Ok(_))))
                     && let Err(left) = container.remove(&self.spawner).await
                 {
                     return Err(Trouble::Failed(error.caused_by(left)));
@@ -256,18 +265,24 @@ impl Maker for Docker {
             .await
             .map_err(Trouble::Failed)?
             .map_err(Trouble::Refused)?;
-        let container = Container {
+        let mut container = Container {
             name: Self::name(&spec.id).map_err(Trouble::Refused)?,
             cli,
+            weak: BTreeSet::new(),
         };
-        let create = container::create(&container.name, &spec.id, plan, &engine);
-        self.create(ctx, &spec.id, &container, create).await?;
+        container.weak = self
+            .create(ctx, &spec.id, &container, plan, &engine)
+            .await?;
         let options = PlaceOptions {
             provider: NAME.into(),
             version: self.info.version.clone(),
             capabilities: spp_client::place::capabilities(),
             start_timeout: START,
             ahead: Vec::new(),
+            why: plan
+                .limits
+                .limits_memory()
+                .then(|| out_of_memory(&container, &self.spawner)),
         };
         let start = ["start", "--attach", "--interactive", &container.name];
         let command = container.cli.command(start);
@@ -280,6 +295,18 @@ impl Maker for Docker {
         Err(Trouble::of_start(fault, |fault| {
             refusal::of_start(&container.cli, fault)
         }))
+    }
+
+    fn describe(&self, container: &Container, mut descriptor: Descriptor) -> Descriptor {
+        for kind in &container.weak {
+            if let Some(report) = descriptor.limits.get_mut(kind) {
+                limits::none(report);
+            }
+            let name = kind.name();
+            let note = format!("the daemon says that it cannot keep the limit {name} in full");
+            descriptor.notes.push(note);
+        }
+        descriptor
     }
 
     async fn clear(
@@ -300,6 +327,19 @@ impl Maker for Docker {
             _ => "release the sandbox and acquire it with the new policy",
         }
     }
+}
+
+/// Says of a container that was killed that its memory was used up, if the daemon saw that just before.
+fn out_of_memory(container: &Container, spawner: &Arc<Spawner>) -> Why {
+    let (container, spawner) = (container.clone(), Arc::clone(spawner));
+    Why::new(move |status: ExitStatus| {
+        let (container, spawner) = (container.clone(), Arc::clone(&spawner));
+        Box::pin(async move {
+            let says = "it used up the memory that the limit allows, and its engine was killed; raise the limit `memory`";
+            let is_killed = status.code() == Some(KILLED);
+            (is_killed && container.ran_out_of_memory(&spawner).await).then(|| says.to_owned())
+        })
+    })
 }
 
 /// This machine's processor as images name it.

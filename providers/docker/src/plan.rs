@@ -13,6 +13,7 @@ use sandbox_core::{
 };
 use spp_client::place::workspace;
 
+use crate::limits::Kept;
 use crate::options::{Options, User};
 
 /// Where the workspace is seen.
@@ -43,6 +44,8 @@ pub(crate) struct Plan {
     pub(crate) root: Root,
     pub(crate) user: User,
     pub(crate) network: NetworkView,
+    /// What the daemon is asked to keep of the limits.
+    pub(crate) limits: Kept,
     /// What the engine is asked.
     pub(crate) inside: AcquireSpec,
 }
@@ -62,25 +65,27 @@ impl Plan {
     ) -> Result<Self> {
         let options = Options::read(spec.options.as_deref())?;
         let root = Root::open(spec.root.as_deref().unwrap_or("."))?;
-        let mut unmet = Vec::new();
+        let mut unmet: Vec<String> = Vec::new();
         let network = match &spec.policy.network {
             None | Some(Network::None) => NetworkView::None,
             Some(Network::Open) => NetworkView::Daemons,
             Some(Network::Allow(_)) => {
                 unmet.push(
-                    "single origins cannot be allowed; ask for no network or for an open one",
+                    "single origins cannot be allowed; ask for no network or for an open one"
+                        .into(),
                 );
                 NetworkView::None
             }
         };
         if !spec.policy.mounts.is_empty() {
             unmet.push(
-                "only the workspace can be shown in a container; put what is needed there, or into the image",
+                "only the workspace can be shown in a container; put what is needed there, or into the image".into(),
             );
         }
         if !spec.policy.hidden.is_empty() {
-            unmet.push("nothing of the workspace can be hidden in a container; leave it outside of the workspace");
+            unmet.push("nothing of the workspace can be hidden in a container; leave it outside of the workspace".into());
         }
+        let limits = Kept::of(&spec.policy.limits, &mut unmet);
         if !unmet.is_empty() {
             return Err(Error::refused(Verb::Acquire, ErrorKind::PolicyUnmet)
                 .on(&spec.id)
@@ -99,6 +104,7 @@ impl Plan {
             root,
             user,
             network,
+            limits,
             inside,
         })
     }

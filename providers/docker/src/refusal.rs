@@ -105,7 +105,7 @@ const TABLE: [(Fault, &[&str], &str); 14] = [
     ),
     (
         Fault::Spec,
-        &["WARNING: Your kernel does not support", "cgroup"],
+        &["does not support", "are not supported", "discarded"],
         "ask for no limit that the daemon cannot hold",
     ),
 ];

@@ -97,11 +97,20 @@ impl MemoryWatch {
 
     fn explains(&self, status: i32) -> bool {
         let killed = libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGKILL;
-        killed
-            && self
-                .group
-                .as_ref()
-                .is_some_and(|group| group.fired().memory > self.before)
+        killed && self.fired()
+    }
+
+    fn fired(&self) -> bool {
+        let fired = |group: &Arc<Group>| group.fired().memory > self.before;
+        self.group.as_ref().is_some_and(fired)
+    }
+
+    /// How a run ended whose supervisor is gone, which is in the group too.
+    fn of_lost(&self) -> Status {
+        match self.fired() {
+            true => Status::MemoryLimit,
+            false => Status::Lost,
+        }
     }
 }
 
@@ -241,9 +250,9 @@ impl Overseer {
                     Some(Event::Lost { killed, survivors: left }) => {
                         let mut survivors = Survivors { killed, ..Survivors::default() };
                         name(&mut survivors, left);
-                        return Ok(lost(survivors));
+                        return Ok(lost(self.memory.of_lost(), survivors));
                     }
-                    None => return Ok(lost(Survivors::default())),
+                    None => return Ok(lost(self.memory.of_lost(), Survivors::default())),
                 },
                 order = self.orders.recv(), if !self.abandoned => self.obey(order),
                 () = self.ctx.cancel().cancelled(), if patient => {
@@ -347,10 +356,10 @@ impl Overseer {
     }
 }
 
-fn lost(survivors: Survivors) -> Leader {
+fn lost(status: Status, survivors: Survivors) -> Leader {
     // With the supervisor everything that could be killed is gone already.
     Leader {
-        status: Status::Lost,
+        status,
         usage: supervisor::Usage::default(),
         alone: true,
         ending: true,

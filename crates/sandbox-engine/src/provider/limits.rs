@@ -63,6 +63,7 @@ impl Limits {
             };
             let mut enforced = group.iter().flat_map(|group| group.enforced());
             let enforced_by = match enforced.find(|(of, _)| *of == controller) {
+                Some(_) if place.own_group => EnforcedBy::Container,
                 Some((_, Version::One)) => EnforcedBy::Cgroup1,
                 Some((_, Version::Two)) => EnforcedBy::Cgroup2,
                 None if kind == LimitKind::Processes && place.counts_processes() => {
@@ -75,8 +76,16 @@ impl Limits {
                 }
                 None => EnforcedBy::None,
             };
-            let remedy = "needs a control group that this user may make, and there is none; start it as root or in \
-                 a group that was handed over to this user, or ask for it as best effort";
+            let remedy = match place.own_group {
+                true => {
+                    "is none of the container's control group as the engine sees it (`/sys/fs/cgroup`); see what its \
+                     daemon can limit (`docker info`), or ask for it as best effort"
+                }
+                false => {
+                    "needs a control group that this user may make, and there is none; start it as root or in a group \
+                     that was handed over to this user, or ask for it as best effort"
+                }
+            };
             self.report(kind, limit, enforced_by, remedy, unmet);
         }
     }

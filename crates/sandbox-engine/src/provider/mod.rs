@@ -240,7 +240,11 @@ impl EngineProvider {
                 true => None,
                 false => given.or_else(|| {
                     let hierarchies = Hierarchies::of_this_process().ok()?;
-                    Some(Arc::new(Group::new(&hierarchies, plan.limits.group)))
+                    let wanted = plan.limits.group;
+                    Some(Arc::new(match place.own_group {
+                        true => Group::around(&hierarchies, wanted),
+                        false => Group::new(&hierarchies, wanted),
+                    }))
                 }),
             };
             plan.note_group(&place, &spec, group.as_deref());

@@ -34,6 +34,9 @@ pub struct Place {
     pub guard: GuardUse,
     /// Whether the users of the place are nobody else's, so that the processes of one are those of the place.
     pub own_users: bool,
+    /// Whether the place is a control group of its own, whose limits are those that its one sandbox was to have. No other
+    /// group is made then.
+    pub own_group: bool,
 }
 
 /// When what runs is given a guard of its own, besides what the surroundings keep away.
@@ -68,6 +71,7 @@ impl Place {
             readable: Vec::new(),
             guard: GuardUse::ByPolicy,
             own_users: false,
+            own_group: false,
         }
     }
 

@@ -93,6 +93,8 @@ pub(super) struct Kept<'a> {
     pub(super) guard: Option<&'a Guard>,
     pub(super) domain: Option<OwnedFd>,
     pub(super) entrances: [Option<OwnedFd>; ENTRANCES],
+    /// Whether it and what it starts are to be ended before the engine where memory is used up.
+    pub(super) expendable: bool,
 }
 
 /// Is this process from now on. Called right after the fork, with every signal blocked.
@@ -105,6 +107,9 @@ pub(super) fn supervise(kept: Kept<'_>) -> ! {
 fn set_up(kept: Kept<'_>) -> Option<Supervisor> {
     sys::default_signals();
     quiet_streams()?;
+    if kept.expendable {
+        volunteer();
+    }
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).ok()?;
     // One that a command has stopped would not see the end of its socket, and stay for ever. To one that runs this
     // signal means nothing, so it does not matter which thread of the engine's ended.
@@ -130,6 +135,21 @@ fn set_up(kept: Kept<'_>) -> Option<Supervisor> {
         run: None,
         early: None,
     })
+}
+
+/// Is the first to be ended where the memory of a group is used up, with everything that is started from here: the engine, which
+/// is in the same group, is to tell of it. Where that cannot be had the kernel chooses who holds the most.
+fn volunteer() {
+    // The file is root's while this process is out of reach of others of its user. What this engine has started so far is
+    // kept away from it by its domain.
+    let dumpable = rustix::process::DumpableBehavior::Dumpable;
+    if rustix::process::set_dumpable_behavior(dumpable).is_err() {
+        return;
+    }
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+    if let Ok(file) = rustix::fs::open(c"/proc/self/oom_score_adj", flags, Mode::empty()) {
+        let _ = rustix::io::write(&file, b"1000");
+    }
 }
 
 /// Gives up the engine's standard streams, so that whoever reads those sees them end with it.

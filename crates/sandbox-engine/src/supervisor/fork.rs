@@ -92,6 +92,8 @@ pub(super) fn supervisor(confinement: &Confinement) -> io::Result<Forked> {
         *slot = Some(entrance);
     }
     let [one, two, three] = entrances;
+    // The engine is in the same group, and has to outlive what uses up its memory.
+    let expendable = group.as_ref().is_some_and(|group| group.surrounds());
     // SAFETY: the child calls only `keep_only` and `supervise`, which make system calls on memory
     // they have, take no lock, do not unwind, and never return here.
     let pid = unsafe { libc::fork() };
@@ -107,6 +109,7 @@ pub(super) fn supervisor(confinement: &Confinement) -> io::Result<Forked> {
             guard,
             domain,
             entrances,
+            expendable,
         });
     }
     let failed = io::Error::last_os_error();

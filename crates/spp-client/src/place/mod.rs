@@ -24,7 +24,7 @@ pub use executable::{ENGINE, EngineFault, EngineFile, find_engine};
 pub use keeper::{Keeper, Left, Maker, Purpose};
 pub use refusal::{Refusal, Trouble, real_engine};
 pub use spawner::Spawner;
-pub use start::{NotEnded, PlaceOptions, Placed, StartFault};
+pub use start::{NotEnded, PlaceOptions, Placed, StartFault, Why};
 pub use wait::{answered, within};
 pub use workspace::{MACHINES, is_machines, workspace};
 

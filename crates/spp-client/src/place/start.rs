@@ -31,6 +31,8 @@ use crate::{ConnectOptions, Connection, Strictness};
 const GRACE: Duration = Duration::from_secs(1);
 /// How long the other ends of its pipes may stay open after the process was waited for.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long it may take to ask why a place ended.
+const WHY: Duration = Duration::from_secs(2);
 /// How long the end of the output is held back for the process to be waited for.
 const HELD: Duration = Duration::from_secs(5);
 
@@ -47,6 +49,33 @@ pub struct PlaceOptions {
     pub start_timeout: Duration,
     /// What is written to it ahead of the protocol, for whatever becomes the engine; most often nothing.
     pub ahead: Vec<u8>,
+    /// Knows more of the end of the place than its process tells.
+    pub why: Option<Why>,
+}
+
+/// Says why a place ended, given how its process did. `None` if there is nothing more to say.
+#[derive(Clone)]
+pub struct Why(Arc<Asked>);
+
+type Asked =
+    dyn Fn(ExitStatus) -> Pin<Box<dyn Future<Output = Option<String>> + Send>> + Send + Sync;
+
+impl Why {
+    /// Asks by this. It is waited for a few seconds.
+    pub fn new(
+        ask: impl Fn(ExitStatus) -> Pin<Box<dyn Future<Output = Option<String>> + Send>>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        Self(Arc::new(ask))
+    }
+}
+
+impl std::fmt::Debug for Why {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Why")
+    }
 }
 
 /// Why no engine answers. Nothing of it is left.
@@ -156,6 +185,7 @@ impl Placed {
                     connection: Arc::clone(&connection),
                     drained,
                     words,
+                    why: options.why,
                 };
                 tokio::spawn(life.watch(tell));
                 Ok(Self { connection, gone })
@@ -252,20 +282,25 @@ struct Life {
     connection: Arc<Connection>,
     drained: JoinHandle<()>,
     words: Words,
+    why: Option<Why>,
 }
 
 impl Life {
     async fn watch(mut self, tell: watch::Sender<State>) {
+        let mut why = self.why.take();
         let status = tokio::select! {
             status = self.child.wait() => status,
             // The engine's input is closed with the connection, and that ends it.
-            _ = self.connection.closed() => match timeout(GRACE, self.child.wait()).await {
-                Ok(status) => status,
-                Err(_) => {
-                    let _ = self.child.start_kill();
-                    self.child.wait().await
+            _ = self.connection.closed() => {
+                why = None;
+                match timeout(GRACE, self.child.wait()).await {
+                    Ok(status) => status,
+                    Err(_) => {
+                        let _ = self.child.start_kill();
+                        self.child.wait().await
+                    }
                 }
-            },
+            }
         };
         let state = match &self.first {
             Some(first) if !first.ended().await => State::Left,
@@ -274,7 +309,10 @@ impl Life {
         let _ = timeout(LAST_WORDS, self.drained).await;
         let words = self.words.text();
         let mut ended = match status {
-            Ok(status) => format!("the place ended ({status})"),
+            Ok(status) => match told(why, status).await {
+                Some(why) => format!("the place ended: {why}"),
+                None => format!("the place ended ({status})"),
+            },
             Err(error) => format!("the place cannot be watched: {error}"),
         };
         if state == State::Left {
@@ -287,6 +325,11 @@ impl Life {
         });
         tell.send_replace(state);
     }
+}
+
+/// What is known of an end besides how the process ended.
+async fn told(why: Option<Why>, status: ExitStatus) -> Option<String> {
+    timeout(WHY, (why?.0)(status)).await.ok().flatten()
 }
 
 /// Resolves after that time; never without one.

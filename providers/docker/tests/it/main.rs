@@ -4,6 +4,7 @@
 //! fails: nothing here is skipped.
 
 mod life;
+mod limits;
 mod refused;
 mod seen;
 mod support;
