@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::around;
+use crate::delegated;
 use crate::hierarchy::{Controller, Hierarchies, Hierarchy, Version};
 use crate::passed::{self, Door, Passed};
 use crate::stale;
@@ -263,19 +264,26 @@ impl Drop for Group {
 impl Part {
     fn new(hierarchy: &Hierarchy, controller: Controller, limit: u64, name: &str) -> Option<Self> {
         let version = hierarchy.version;
+        let base = hierarchy.base.as_deref()?;
         if version == Version::Two {
             // It may be handed on already; whether it is shows when the limit is set.
-            let hand_on = hierarchy.own.join("cgroup.subtree_control");
+            let hand_on = base.join("cgroup.subtree_control");
             let _ = std::fs::write(hand_on, format!("+{}", controller.name()));
         }
-        let directory = hierarchy.own.join(name);
+        let directory = base.join(name);
         let made = match std::fs::create_dir(&directory) {
             Ok(()) => true,
             // It is there for another controller of the same hierarchy.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
             Err(_) => return None,
         };
-        let limited = set(&directory, version, controller, limit);
+        let limited = match version {
+            // Nobody could enter it.
+            Version::Two if !delegated::is_ordinary(&directory) => {
+                Err(io::ErrorKind::Unsupported.into())
+            }
+            Version::One | Version::Two => set(&directory, version, controller, limit),
+        };
         let open = |options: &mut OpenOptions, file: &str| {
             let options = options.custom_flags(libc::O_CLOEXEC);
             options.open(directory.join(file))

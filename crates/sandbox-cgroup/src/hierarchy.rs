@@ -1,9 +1,11 @@
-//! Where this process's own groups are, by controller.
+//! The groups that this process is in, and where it can make further ones, by controller.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+
+use crate::delegated;
 
 /// What can be limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,6 +74,8 @@ pub struct Hierarchy {
     pub version: Version,
     /// The directory of the group that this process is in.
     pub own: PathBuf,
+    /// The directory that groups are made in: in version 1 the same, in version 2 perhaps one above that, or none.
+    pub base: Option<PathBuf>,
 }
 
 /// The hierarchies of a machine, by the controllers that they have.
@@ -89,16 +93,19 @@ impl Hierarchies {
     pub fn of_this_process() -> io::Result<Self> {
         let mounts = std::fs::read("/proc/self/mountinfo")?;
         let own = std::fs::read("/proc/self/cgroup")?;
-        Ok(Self::parse(&mounts, &own, |own| {
-            std::fs::read_to_string(own.join("cgroup.controllers")).unwrap_or_default()
-        }))
+        Ok(Self::parse(&mounts, &own, delegated::controllers))
     }
 
     /// Understands what procfs says.
     ///
     /// - `mounts`, `own`: `/proc/self/mountinfo` and `/proc/self/cgroup`
-    /// - `offered`: the controllers that a group of version 2 has to hand on
-    pub fn parse(mounts: &[u8], own: &[u8], offered: impl Fn(&Path) -> String) -> Self {
+    /// - `controllers`: those of a group of version 2, with the directory that groups can be made in, if there is one. The second argument is
+    ///   the highest group that is shown
+    pub fn parse(
+        mounts: &[u8],
+        own: &[u8],
+        controllers: impl Fn(&Path, &Path) -> BTreeMap<Controller, Option<PathBuf>>,
+    ) -> Self {
         let mounts: Vec<_> = mounts
             .split(|byte| *byte == b'\n')
             .filter_map(Mount::parse)
@@ -107,36 +114,30 @@ impl Hierarchies {
         for line in own.split(|byte| *byte == b'\n') {
             // `ID:CONTROLLERS:PATH`, of which only the path may hold a colon.
             let mut parts = line.splitn(3, |byte| *byte == b':');
-            let (Some(_), Some(controllers), Some(path)) =
-                (parts.next(), parts.next(), parts.next())
+            let (Some(_), Some(named), Some(path)) = (parts.next(), parts.next(), parts.next())
             else {
                 continue;
             };
-            let named: Vec<_> = controllers.split(|byte| *byte == b',').collect();
-            let version = if controllers.is_empty() {
+            let version = if named.is_empty() {
                 Version::Two
             } else {
                 Version::One
             };
-            let found = mounts
-                .iter()
-                .find_map(|mount| mount.directory(version, &named, path));
-            let Some(own) = found else { continue };
-            let offered = match version {
-                Version::Two => offered(&own),
-                Version::One => String::new(),
+            let named: Vec<_> = named.split(|byte| *byte == b',').collect();
+            let found = mounts.iter().find_map(|mount| {
+                let own = mount.directory(version, &named, path)?;
+                Some((own, mount.point.as_path()))
+            });
+            let Some((own, top)) = found else { continue };
+            let found = match version {
+                Version::One => limited_by(&named)
+                    .map(|controller| (controller, Some(own.clone())))
+                    .collect(),
+                Version::Two => controllers(&own, top),
             };
-            for controller in Controller::ALL {
-                let has = match version {
-                    Version::One => named.contains(&controller.name().as_bytes()),
-                    Version::Two => offered
-                        .split_whitespace()
-                        .any(|name| name == controller.name()),
-                };
-                if has {
-                    let own = own.clone();
-                    by_controller.insert(controller, Hierarchy { version, own });
-                }
+            for (controller, base) in found {
+                let own = own.clone();
+                by_controller.insert(controller, Hierarchy { version, own, base });
             }
         }
         Self { by_controller }
@@ -148,17 +149,23 @@ impl Hierarchies {
         self.by_controller.get(&controller)
     }
 
-    /// The directories of the groups that this process is in, each once.
+    /// The directories that groups are made in, each once.
     pub(crate) fn directories(&self) -> Vec<&Path> {
         let mut all: Vec<_> = self
             .by_controller
             .values()
-            .map(|found| found.own.as_path())
+            .filter_map(|found| found.base.as_deref())
             .collect();
         all.sort_unstable();
         all.dedup();
         all
     }
+}
+
+/// The controllers among the names of procfs.
+fn limited_by(named: &[&[u8]]) -> impl Iterator<Item = Controller> {
+    let has = |controller: &Controller| named.contains(&controller.name().as_bytes());
+    Controller::ALL.into_iter().filter(has)
 }
 
 /// A hierarchy as it is mounted.
@@ -238,7 +245,12 @@ mod tests {
     use super::*;
 
     fn found(mounts: &str, own: &str, offered: &str) -> Vec<(Controller, Version, String)> {
-        let all = Hierarchies::parse(mounts.as_bytes(), own.as_bytes(), |_| offered.to_owned());
+        let offered = || offered.split_whitespace().filter_map(Controller::of_name);
+        let all = Hierarchies::parse(mounts.as_bytes(), own.as_bytes(), |own, _| {
+            offered()
+                .map(|controller| (controller, Some(own.to_owned())))
+                .collect()
+        });
         let shown = |found: &Hierarchy| found.own.to_str().expect("UTF-8").to_owned();
         Controller::ALL
             .into_iter()

@@ -3,8 +3,8 @@
 //!
 //! Which hierarchy holds which controller differs from machine to machine: all in one (version 2), one each
 //! (version 1), or some here and some there. So each controller is looked for by itself ([`Hierarchies`]), and
-//! a [`Group`] is one directory in each hierarchy that is needed, beneath this process's own: what limits us
-//! limits it too.
+//! a [`Group`] is one directory in each hierarchy that is needed, beneath this process's own, or in version 2 beneath one
+//! above that, and then none that limits lies between: what limits us limits it too.
 //!
 //! Processes enter by themselves ([`enter`]), between fork and execution, by handles that were opened
 //! before. One that cannot see groups is given the handles by whoever starts it ([`Passed`]), and one that was put into a
@@ -20,6 +20,7 @@
 //! Not here: limits of single processes (`setrlimit(2)`), and killing what is in a group.
 
 mod around;
+mod delegated;
 mod group;
 mod hierarchy;
 mod passed;

@@ -20,7 +20,7 @@ pub(crate) fn name() -> String {
     format!("{PREFIX}-{}-{own}-{began}-{count}", namespace())
 }
 
-/// Removes the groups beneath this process's own whose makers are gone, as far as nothing is in them.
+/// Removes the groups, where this process would make some, whose makers are gone, as far as nothing is in them.
 pub fn sweep(hierarchies: &Hierarchies) {
     for directory in hierarchies.directories() {
         for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {

@@ -139,11 +139,12 @@ fn what_a_killed_process_left_is_swept() {
         return;
     }
     let hierarchies = hierarchies();
-    let own = &hierarchies.of(Controller::Processes).expect("it may").own;
+    let found = hierarchies.of(Controller::Processes).expect("it may");
+    let base = found.base.as_deref().expect("it may");
     let namespace = std::fs::read_link("/proc/self/ns/pid").expect("procfs is there");
     let digits = |character: &char| character.is_ascii_digit();
     let namespace: String = namespace.to_string_lossy().chars().filter(digits).collect();
-    let left = own.join(format!("spp-{namespace}-4194305-1-{}", std::process::id()));
+    let left = base.join(format!("spp-{namespace}-4194305-1-{}", std::process::id()));
     std::fs::create_dir(&left).expect("a group");
     sweep(&hierarchies);
     assert!(!left.exists());
@@ -152,8 +153,9 @@ fn what_a_killed_process_left_is_swept() {
 /// Groups of this project beneath our own.
 fn groups() -> Vec<PathBuf> {
     let hierarchies = hierarchies();
-    let own = &hierarchies.of(Controller::Processes).expect("it may").own;
-    std::fs::read_dir(own)
+    let found = hierarchies.of(Controller::Processes).expect("it may");
+    let base = found.base.as_deref().expect("it may");
+    std::fs::read_dir(base)
         .expect("it is there")
         .map(|entry| entry.expect("an entry").path())
         .filter(|path| {

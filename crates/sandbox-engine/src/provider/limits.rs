@@ -83,7 +83,7 @@ impl Limits {
                 }
                 false => {
                     "needs a control group that this user may make, and there is none; start it as root or in a group \
-                     that was handed over to this user, or ask for it as best effort"
+                     that was handed over to this user (`systemd-run --user --scope` does that), or ask for it as best effort"
                 }
             };
             self.report(kind, limit, enforced_by, remedy, unmet);

@@ -107,9 +107,10 @@ async fn processes_beyond_the_limit_are_not_made_and_the_group_goes_with_the_san
     let left = || {
         let hierarchies = sandbox_cgroup::Hierarchies::of_this_process().expect("procfs is there");
         let found = hierarchies.of(sandbox_cgroup::Controller::Processes);
-        let own = found.expect("it is limited").own.clone();
+        let base = found.and_then(|found| found.base.clone());
+        let base = base.expect("it is limited");
         let mark = format!("-{}-", std::process::id());
-        std::fs::read_dir(own)
+        std::fs::read_dir(base)
             .expect("it is there")
             .filter(|entry| {
                 let name = entry.as_ref().expect("an entry").file_name();

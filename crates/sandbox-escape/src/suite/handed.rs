@@ -1,20 +1,25 @@
 //! A control group that is handed over to the user of a column, so that limits of whole sandboxes can be had there.
 //!
 //! Root gives one to a user as a machine's service manager does: a directory in each hierarchy that is the user's,
-//! and in it the one that the column's process is put into before it is that user's. A hierarchy of version 2 takes
-//! more than that where other processes are beside it, and is left alone: limits are then refused, and said to be.
+//! and in it the one that the column's process is put into before it is that user's. In version 2 the outer one hands controllers
+//! on, and has no processes.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use sandbox_cgroup::{Controller, Hierarchies, Version};
+use sandbox_cgroup::{Controller, Hierarchies, Hierarchy, Version};
 
 use crate::hostile::command;
 
 /// How their names begin. What follows is the number of who made them.
 const PREFIX: &str = "spp-escape-";
-/// What of a directory in a hierarchy belongs to whoever it is handed over to.
-const FILES: [&str; 2] = ["cgroup.procs", "tasks"];
+/// What of a directory in a hierarchy belongs to whoever it is handed over to, as far as its version has it.
+const FILES: [&str; 4] = [
+    "cgroup.procs",
+    "tasks",
+    "cgroup.threads",
+    "cgroup.subtree_control",
+];
 /// Becomes the command behind `--`, in the groups before it.
 const ENTER: &str = "while [ \"$1\" != -- ]; do echo $$ >\"$1/cgroup.procs\" || exit 70; shift; done; shift; exec \"$@\"";
 
@@ -35,18 +40,19 @@ impl Handed {
             let Some(hierarchy) = hierarchies.of(controller) else {
                 continue;
             };
-            remove_stale(&hierarchy.own);
-            let directory = hierarchy.own.join(&name);
-            let known = handed.0.contains(&directory);
-            if hierarchy.version == Version::One
-                && !known
-                && std::fs::create_dir(&directory).is_ok()
-            {
+            let Some(base) = hierarchy.base.as_deref() else {
+                continue;
+            };
+            remove_stale(base);
+            let directory = base.join(&name);
+            let _ = hand_on(base, hierarchy, controller);
+            if !handed.0.contains(&directory) && std::fs::create_dir(&directory).is_ok() {
                 handed.0.push(directory.clone());
                 let _ = give(&directory, user)
                     .and_then(|()| std::fs::create_dir(inner(&directory)))
                     .and_then(|()| give(&inner(&directory), user));
             }
+            let _ = hand_on(&directory, hierarchy, controller);
         }
         handed
     }
@@ -78,7 +84,21 @@ fn inner(directory: &Path) -> PathBuf {
 fn give(directory: &Path, user: u32) -> std::io::Result<()> {
     let own = |path: &Path| std::os::unix::fs::chown(path, Some(user), Some(user));
     own(directory)?;
-    FILES.iter().try_for_each(|name| own(&directory.join(name)))
+    let there = FILES.iter().map(|name| directory.join(name));
+    there
+        .filter(|file| file.exists())
+        .try_for_each(|file| own(&file))
+}
+
+/// In version 2 a group has the controllers that the one above hands on.
+fn hand_on(directory: &Path, hierarchy: &Hierarchy, controller: Controller) -> std::io::Result<()> {
+    match hierarchy.version {
+        Version::One => Ok(()),
+        Version::Two => {
+            let file = directory.join("cgroup.subtree_control");
+            std::fs::write(file, format!("+{}", controller.name()))
+        }
+    }
 }
 
 /// Removes what was left by a suite that is no more.

@@ -48,11 +48,11 @@ fn status(served: &mut Served, script: &str) -> Value {
 /// The groups that a provider has made.
 fn groups(provider: u32) -> Vec<PathBuf> {
     let hierarchies = Hierarchies::of_this_process().expect("procfs is there");
-    let of = |controller| Some(hierarchies.of(controller)?.own.clone());
+    let of = |controller| hierarchies.of(controller)?.base.clone();
     let mark = format!("-{provider}-");
     let mut found = Vec::new();
-    for own in Controller::ALL.into_iter().filter_map(of) {
-        let entries = std::fs::read_dir(own).expect("it is there").flatten();
+    for base in Controller::ALL.into_iter().filter_map(of) {
+        let entries = std::fs::read_dir(base).expect("it is there").flatten();
         found.extend(
             entries
                 .filter(|entry| entry.file_name().to_string_lossy().contains(&mark))
