@@ -41,6 +41,9 @@ Arguments, for whoever places it; each may come as `--NAME VALUE` only:
                        user namespace of its own; default: no
 --own-group YES        yes, or no: the place is a control group of its own, whose limits
                        are those that its one sandbox is to have; default: no
+--dial SOCKET          connect there first, and be handed standard input, output and
+                       error; who listens there has to know the secret that is in
+                       SPP_CHANNEL; absolute
 --limited LIMIT        the place's one sandbox is limited by a control group that was
                        made for it: CONTROLLER:VERSION:ENTRANCE:EVENTS, the last two
                        descriptors that are open, or `-`; repeatable";
@@ -50,6 +53,8 @@ pub(crate) struct Said {
     pub(crate) place: Place,
     /// The limits of its control group, by descriptors that are meant for this process.
     pub(crate) limited: Vec<PassedLimit>,
+    /// The socket behind which its pipes are, if it was not started with them.
+    pub(crate) dial: Option<PathBuf>,
     /// What is every provider's to understand.
     pub(crate) rest: Vec<OsString>,
 }
@@ -58,6 +63,7 @@ pub(crate) struct Said {
 pub(crate) fn place(arguments: impl IntoIterator<Item = OsString>) -> Result<Said, String> {
     let mut place = Place::open("engine");
     let (mut limited, mut rest) = (Vec::new(), Vec::new());
+    let mut dial = None;
     let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
         let Some(name) = argument.to_str().filter(|name| OWN.contains(name)) else {
@@ -69,6 +75,8 @@ pub(crate) fn place(arguments: impl IntoIterator<Item = OsString>) -> Result<Sai
             .ok_or_else(|| format!("`{name}` needs a value"))?;
         match name {
             LIMITED => limited.push(limit(&value)?),
+            DIAL if dial.is_some() => return Err(format!("`{DIAL}` is there twice")),
+            DIAL => dial = Some(absolute(DIAL, &value)?),
             name => take(&mut place, name, &value)?,
         }
     }
@@ -85,12 +93,14 @@ pub(crate) fn place(arguments: impl IntoIterator<Item = OsString>) -> Result<Sai
     Ok(Said {
         place,
         limited,
+        dial,
         rest,
     })
 }
 
 const LIMITED: &str = "--limited";
-const OWN: [&str; 13] = [
+const DIAL: &str = "--dial";
+const OWN: [&str; 14] = [
     "--location",
     "--inherit",
     "--note",
@@ -104,7 +114,16 @@ const OWN: [&str; 13] = [
     "--own-users",
     "--own-group",
     LIMITED,
+    DIAL,
 ];
+
+fn absolute(name: &str, value: &OsStr) -> Result<PathBuf, String> {
+    let path = PathBuf::from(value);
+    match path.is_absolute() {
+        true => Ok(path),
+        false => Err(format!("`{name} {}` is not absolute", path.display())),
+    }
+}
 
 fn limit(value: &OsStr) -> Result<PassedLimit, String> {
     let value = value.to_str().unwrap_or_default();
@@ -115,10 +134,7 @@ fn limit(value: &OsStr) -> Result<PassedLimit, String> {
 
 fn take(place: &mut Place, name: &str, value: &OsStr) -> Result<(), String> {
     if let "--writable" | "--readable" | "--readable-if-there" = name {
-        let directory = PathBuf::from(value);
-        if !directory.is_absolute() {
-            return Err(format!("`{name} {}` is not absolute", directory.display()));
-        }
+        let directory = absolute(name, value)?;
         match name {
             "--writable" => place.writable.push(directory),
             "--readable" => place.readable.push(directory),
@@ -255,14 +271,18 @@ mod tests {
             "memory:1:7:8",
             "--limited",
             "cpu:1:9:-",
+            "--dial",
+            "/run/spp/channel",
             "--help",
         ])
         .expect("it makes sense");
         let Said {
             place,
             limited,
+            dial,
             rest,
         } = said;
+        assert_eq!(dial, Some("/run/spp/channel".into()));
         let limited: Vec<_> = limited.iter().map(ToString::to_string).collect();
         assert_eq!(limited, ["memory:1:7:8", "cpu:1:9:-"]);
         let gaps = vec!["they are seen".to_owned(), "and heard".to_owned()];
@@ -305,6 +325,8 @@ mod tests {
             (&["--workspace", "0:0:/"], "replaced"),
             (&["--own-users", "maybe"], "neither"),
             (&["--own-group", ""], "empty"),
+            (&["--dial", "channel"], "not absolute"),
+            (&["--dial", "/a", "--dial", "/b"], "twice"),
             (&["--limited", "memory:1:7"], "memory:1:7"),
             (
                 &["--limited", "memory:1:7:8", "--limited", "cpu:1:8:-"],

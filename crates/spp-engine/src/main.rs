@@ -40,6 +40,7 @@ fn main() -> ExitCode {
     let Said {
         place,
         limited,
+        dial,
         rest,
     } = match said {
         Ok(said) => said,
@@ -55,6 +56,11 @@ fn main() -> ExitCode {
         Ok(group) => (!limited.is_empty()).then_some(group),
         Err(problem) => return spp_server::usage(&format!("--limited: {problem}")),
     };
+    if let Some(socket) = dial
+        && let Err(status) = spp_server::reached_through(&socket)
+    {
+        return status;
+    }
     let main = ProviderMain {
         name: "engine",
         version: env!("CARGO_PKG_VERSION"),

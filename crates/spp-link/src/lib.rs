@@ -10,6 +10,7 @@
 //! | [`lane`] | the writer: short control lines pass bulk data |
 //! | [`send`] | streams this side sends, as far as the receiver gave credit |
 //! | [`receive`] | streams this side receives, buffered within the credit it gave |
+//! | [`handover`] | how an engine behind a socket gets its pipes |
 //!
 //! **Invariants.** The reader of a connection never waits for its writer, nor for any consumer: so
 //! two peers can never wait for each other, and nobody's stalled stream is anybody else's. What is
@@ -18,6 +19,7 @@
 //! Not here: requests, answers and ids, which the two sides do differently; spelling, which is
 //! `spp_protocol::codec`'s.
 
+pub mod handover;
 pub mod lane;
 pub mod line;
 pub mod receive;

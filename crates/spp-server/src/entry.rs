@@ -27,12 +27,14 @@
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::Pid;
 use sandbox_core::{Cancel, Capabilities, Provider, Result};
+use spp_link::handover::{self, EXIT_NOT_REACHED, SECRET_VARIABLE};
 use spp_protocol::message::handshake::{CapabilityTree, Manifest, Offer};
 use spp_protocol::message::value::JsonText;
 use spp_protocol::{EXIT_NOT_A_HOST, HOST_PID_VARIABLE, HOST_VARIABLE, version};
@@ -244,6 +246,20 @@ fn print(text: &str) -> ExitCode {
 pub fn usage(problem: &str) -> ExitCode {
     complain(&format!("{problem}; see --help"));
     ExitCode::from(EXIT_USAGE)
+}
+
+/// Connects to a socket, and takes what is handed over there for this process's standard input, output and error. To be
+/// called before [`main_with`], by an engine that somebody else's daemon has started.
+///
+/// # Errors
+///
+/// The status to exit with: [`EXIT_NOT_REACHED`]; why is said on standard error.
+pub fn reached_through(socket: &Path) -> Result<(), ExitCode> {
+    let secret = std::env::var(SECRET_VARIABLE).unwrap_or_default();
+    handover::take(socket, &secret).map_err(|error| {
+        complain(&format!("{} cannot be reached: {error}", socket.display()));
+        ExitCode::from(EXIT_NOT_REACHED)
+    })
 }
 
 fn failed(reason: &str) -> ExitCode {

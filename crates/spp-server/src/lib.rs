@@ -31,6 +31,6 @@ mod notice;
 mod pump;
 mod session;
 
-pub use entry::{ProviderMain, main, main_with, usage};
+pub use entry::{ProviderMain, main, main_with, reached_through, usage};
 pub use serve::{Ended, LogLevel, ServeError, ServeOptions, serve};
 pub use stdio::{Stdio, stdio};

@@ -8,7 +8,7 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use spp_client::place::Spawner;
-use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
 use tokio::process::Command;
 
 use crate::container::PROXIES;
@@ -86,6 +86,13 @@ impl Cli {
         &self.program
     }
 
+    /// Whether the daemon is known to be on another machine.
+    pub(crate) fn is_far(&self) -> bool {
+        let host = self.target.iter().find_map(|it| it.strip_prefix("--host="));
+        host.and_then(|host| host.split_once("://"))
+            .is_some_and(|(scheme, _)| scheme != "unix" && scheme != "fd")
+    }
+
     /// The command with these arguments, which is not started.
     pub(crate) fn command(
         &self,
@@ -118,7 +125,20 @@ impl Cli {
         arguments: &[impl AsRef<OsStr>],
         limit: Duration,
     ) -> io::Result<Answer> {
-        let mut command = self.command(arguments);
+        self.answer(spawner, self.command(arguments), limit).await
+    }
+
+    /// The same, of a command that was made before.
+    ///
+    /// # Errors
+    ///
+    /// As [`ask`](Self::ask).
+    pub(crate) async fn answer(
+        &self,
+        spawner: &Spawner,
+        mut command: Command,
+        limit: Duration,
+    ) -> io::Result<Answer> {
         command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -140,6 +160,43 @@ impl Cli {
         };
         let late = |_| io::Error::from(io::ErrorKind::TimedOut);
         tokio::time::timeout(limit, answered).await.map_err(late)?
+    }
+
+    /// Asks something that is answered line by line, and ends it once a line is the last that is wanted.
+    ///
+    /// - `is_last`: takes each line
+    ///
+    /// # Errors
+    ///
+    /// It cannot be started, or went on beyond `limit` (`TimedOut`).
+    pub(crate) async fn read(
+        &self,
+        spawner: &Spawner,
+        arguments: &[impl AsRef<OsStr>],
+        limit: Duration,
+        mut is_last: impl FnMut(&str) -> bool,
+    ) -> io::Result<()> {
+        let mut command = self.command(arguments);
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        // It is killed by being dropped.
+        let mut child = spawner.spawn(command).await?;
+        let Some(output) = child.stdout.take() else {
+            return Ok(());
+        };
+        let mut lines = BufReader::new(output.take(MAX_ANSWER)).lines();
+        let read = async {
+            while let Some(line) = lines.next_line().await? {
+                if is_last(&line) {
+                    break;
+                }
+            }
+            Ok(())
+        };
+        let late = |_| io::Error::from(io::ErrorKind::TimedOut);
+        tokio::time::timeout(limit, read).await.map_err(late)?
     }
 }
 

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::Path;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use sandbox_core::{Error, ErrorKind, LimitKind, Result, SandboxId, Verb};
-use spp_client::place::{Refusal, Spawner};
+use spp_client::place::{Refusal, SECRET_VARIABLE, Spawner};
 
+use crate::channel::{Channel, SOCKET};
 use crate::cli::{ASK, Cli};
 use crate::limits::Kept;
 use crate::plan::{HOME, NetworkView, Plan, TMP, WORKSPACE};
@@ -39,10 +40,6 @@ pub(crate) const PROXIES: [&str; 10] = [
     "NO_PROXY",
     "no_proxy",
 ];
-/// How long it may have been killed for its memory before its end was told.
-const BEFORE_ITS_END: Duration = Duration::from_secs(5);
-/// How long the daemon may take to say so.
-const EVENTS: Duration = Duration::from_secs(2);
 /// How long a container may take to go, and how often it is looked again.
 const REMOVE: Duration = Duration::from_secs(30);
 const REMOVE_PAUSE: Duration = Duration::from_millis(20);
@@ -54,11 +51,37 @@ pub(crate) struct Container {
     pub(crate) name: String,
     /// Limits that were asked for as best effort, and that the daemon does not keep as they should be.
     pub(crate) weak: BTreeSet<LimitKind>,
+    /// The daemon's number of it; empty as long as it is not made.
+    pub(crate) id: String,
+}
+
+/// What is known of one that was just made.
+#[derive(Clone, Debug)]
+pub(crate) struct Made {
+    id: String,
+    weak: BTreeSet<LimitKind>,
 }
 
 impl Container {
-    /// Makes it, with these arguments. It is not started. Its name is one that nobody else has. Returns which limits are not
-    /// kept as they should be.
+    /// One that is not made yet.
+    pub(crate) fn new(cli: Cli, name: String) -> Self {
+        Self {
+            cli,
+            name,
+            weak: BTreeSet::new(),
+            id: String::new(),
+        }
+    }
+
+    /// The same, once it is made.
+    pub(crate) fn made(self, made: Made) -> Self {
+        let Made { id, weak } = made;
+        Self { id, weak, ..self }
+    }
+
+    /// Makes it, with these arguments. It is not started. Its name is one that nobody else has.
+    ///
+    /// - `secret`: what its engine is told, and nobody who sees arguments
     ///
     /// # Errors
     ///
@@ -68,11 +91,21 @@ impl Container {
         spawner: &Spawner,
         arguments: &[OsString],
         limits: &Kept,
-    ) -> std::result::Result<BTreeSet<LimitKind>, Refusal> {
-        let answer = self.cli.ask(spawner, arguments, ASK).await;
+        secret: Option<&str>,
+    ) -> std::result::Result<Made, Refusal> {
+        let mut command = self.cli.command(arguments);
+        if let Some(secret) = secret {
+            command.env(SECRET_VARIABLE, secret);
+        }
+        let answer = self.cli.answer(spawner, command, ASK).await;
         let refusal = match answer {
             Ok(answer) if answer.status.success() => match limits.warned(&answer.words) {
-                Ok(weak) => return Ok(weak),
+                Ok(weak) => {
+                    return Ok(Made {
+                        id: answer.output.trim().to_owned(),
+                        weak,
+                    });
+                }
                 Err(line) => refusal::of_words("", &line),
             },
             Ok(answer) => refusal::of_words(&answer.status.to_string(), &answer.words),
@@ -113,31 +146,20 @@ impl Container {
             tokio::time::sleep(REMOVE_PAUSE).await;
         }
     }
-
-    /// Whether the daemon saw a process of it killed for its memory, a moment before all of it ended.
-    pub(crate) async fn ran_out_of_memory(&self, spawner: &Spawner) -> bool {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let now = now.unwrap_or_default().as_secs_f64();
-        let since = now - BEFORE_ITS_END.as_secs_f64();
-        let arguments = [
-            "events".to_owned(),
-            format!("--since={since:.6}"),
-            // Not what is to come, for which it would wait.
-            format!("--until={now:.6}"),
-            format!("--filter=container={}", self.name),
-            "--filter=event=oom".to_owned(),
-            "--format={{.Status}}".to_owned(),
-        ];
-        let answer = self.cli.ask(spawner, &arguments, EVENTS).await;
-        answer.is_ok_and(|answer| answer.output.trim_start().starts_with("oom"))
-    }
 }
 
 /// The arguments of `create` that make a container of this plan, with the engine as its first process.
 ///
 /// - `name`: what it will be called
 /// - `engine`: its executable on this machine
-pub(crate) fn create(name: &str, id: &SandboxId, plan: &Plan, engine: &Path) -> Vec<OsString> {
+/// - `channel`: how it will be reached
+pub(crate) fn create(
+    name: &str,
+    id: &SandboxId,
+    plan: &Plan,
+    engine: &Path,
+    channel: &Channel,
+) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = Vec::new();
     let mut add = |argument: &str| arguments.push(argument.into());
     add("create");
@@ -148,9 +170,12 @@ pub(crate) fn create(name: &str, id: &SandboxId, plan: &Plan, engine: &Path) -> 
     if let Some(runtime) = &plan.options.runtime {
         add(&format!("--runtime={runtime}"));
     }
-    // Its input is open, and it is removed by the daemon when its first process ends, whoever is left to see it.
-    add("--interactive");
+    // It is removed by the daemon when its first process ends, whoever is left to see it.
     add("--rm");
+    if let Channel::Attached(_) = channel {
+        // Its input is open.
+        add("--interactive");
+    }
     add(&format!("--name={name}"));
     add(&format!("--label={SANDBOX}={id}"));
     add(&format!("--label={}={name}", owner::NAME_LABEL));
@@ -182,12 +207,18 @@ pub(crate) fn create(name: &str, id: &SandboxId, plan: &Plan, engine: &Path) -> 
         let (user, group) = (user.user, user.group);
         format!("--tmpfs={at}:rw,exec,nosuid,nodev,size={bytes},mode={mode},uid={user},gid={group}")
     };
+    // Both are the user's: a directory of this name in the image may have a mode that wins over the one that is asked for.
     add(&in_memory(TMP, TMP_BYTES, "1777"));
     add(&in_memory(HOME, HOME_BYTES, "0700"));
     add(&format!("--shm-size={SHARED_MEMORY_BYTES}"));
     add(&format!("--workdir={WORKSPACE}"));
     // Told to the engine alone: without it, it explains itself.
     add("--env=SPP_HOST=1");
+    if let Channel::Socket(door) = channel {
+        // By name alone: its value would be seen by everybody on this machine.
+        add(&format!("--env={SECRET_VARIABLE}"));
+        arguments.push(bind(&door.socket(), SOCKET, true));
+    }
     arguments.push(bind(engine, ENGINE, true));
     // Not what the program's own configuration would add: it may hold a password.
     for variable in PROXIES {
@@ -199,7 +230,11 @@ pub(crate) fn create(name: &str, id: &SandboxId, plan: &Plan, engine: &Path) -> 
     let (device, inode) = plan.root.identity;
     arguments.push("--workspace".into());
     arguments.push(format!("{device}:{inode}:{WORKSPACE}").into());
+    if let Channel::Socket(_) = channel {
+        arguments.extend(["--dial".into(), SOCKET.into()]);
+    }
     arguments.extend(claims(plan.network));
+    arguments.extend(["--note".into(), channel.note().into()]);
     arguments
 }
 
@@ -256,10 +291,6 @@ fn claims(network: NetworkView) -> Vec<OsString> {
         "--note",
         "a socket that has a name in the workspace can be connected to, and whoever listens on it be spoken to: show \
          nothing that holds one",
-    );
-    claim(
-        "--note",
-        "the engine is reached through an attached client of the container program",
     );
     claims
 }

@@ -1,7 +1,7 @@
 //! `spp-provider-docker`: sandboxes that are containers, made by docker or any program with its command line.
 //!
-//! It places the engine as the first process of a container, once for each sandbox, and is a client of it over the
-//! pipes of an attached client. It has no verb of its own, and no library of any daemon.
+//! It places the engine as the first process of a container, once for each sandbox, and is a client of it through a
+//! socket or over the pipes of an attached client. It has no verb of its own, and no library of any daemon.
 //!
 //! | module | what it holds |
 //! | --- | --- |
@@ -10,6 +10,8 @@
 //! | `limits` | what the daemon is asked to limit, and what it says of that |
 //! | `plan` | what a spec asks for, and what of it can be had |
 //! | `container` | a container: what it is made with, and how it is made and removed |
+//! | `channel` | how the engine in it is reached |
+//! | `watched` | one that runs without a client: its first process, and its end |
 //! | `cli` | the program: asking it, and how long |
 //! | `owner` | whose container it is, and whether they still live |
 //! | `refusal` | why a container could not be made, and what to do about it |
@@ -19,6 +21,7 @@
 //!
 //! Not here: what an engine is and how one is spoken to (`spp_client::place`).
 
+mod channel;
 mod cli;
 mod container;
 mod limits;
@@ -27,6 +30,7 @@ mod options;
 mod owner;
 mod plan;
 mod refusal;
+mod watched;
 
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -1,25 +1,26 @@
 //! How a place is made and removed: a container, with an engine as its first process.
 
-use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use sandbox_core::{
-    AcquireSpec, Capabilities, Capability, Ctx, Descriptor, Disposition, LimitKind, ProviderInfo,
-    Result, SandboxId, Verb,
+    AcquireSpec, Capabilities, Capability, Ctx, Descriptor, Disposition, ProviderInfo, Result,
+    SandboxId, Verb,
 };
 use spp_client::place::{
-    Left, Maker, PlaceOptions, Placed, Purpose, Refusal, Spawner, Trouble, Why, real_engine, within,
+    DialFault, Left, Maker, PlaceOptions, Placed, Purpose, Refusal, Spawner, Trouble, real_engine,
+    within,
 };
 
+use crate::channel::{self, Channel, Channels};
 use crate::cli::{ASK, Answer, Cli};
-use crate::container::Container;
+use crate::container::{Container, Made};
 use crate::options::{Options, Pull};
 use crate::plan::Plan;
+use crate::watched::Watched;
 use crate::{container, limits, owner, refusal};
 
 /// The name of this provider and of its location.
@@ -30,9 +31,6 @@ const START: Duration = Duration::from_secs(60);
 const GIVEN_UP: Duration = Duration::from_secs(5);
 /// How long an image may take to come.
 const PULL: Duration = Duration::from_secs(30 * 60);
-
-/// The status of a client whose container was ended by SIGKILL.
-const KILLED: i32 = 137;
 
 /// What this provider can do.
 pub(crate) fn capabilities() -> Capabilities {
@@ -50,6 +48,7 @@ pub(crate) struct Docker {
     spawner: Arc<Spawner>,
     /// The daemons on which it was looked for what others have left.
     tidied: tokio::sync::Mutex<Vec<Cli>>,
+    channels: Channels,
 }
 
 impl Docker {
@@ -67,6 +66,7 @@ impl Docker {
             }),
             spawner: Arc::new(Spawner::new()?),
             tidied: tokio::sync::Mutex::default(),
+            channels: Channels::default(),
         })
     }
 
@@ -148,6 +148,7 @@ impl Docker {
                     .await;
             }
         }
+        channel::tidy(&std::env::temp_dir());
         tidied.push(cli.clone());
     }
 
@@ -163,14 +164,17 @@ impl Docker {
         container: &Container,
         plan: &Plan,
         engine: &Path,
-    ) -> std::result::Result<BTreeSet<LimitKind>, Trouble> {
-        let arguments = container::create(&container.name, id, plan, engine);
+        channel: &Channel,
+    ) -> std::result::Result<Made, Trouble> {
+        let arguments = container::create(&container.name, id, plan, engine, channel);
         let limits = plan.limits.clone();
+        let secret = channel.secret().map(str::to_owned);
         let (made, spawner) = (container.clone(), Arc::clone(&self.spawner));
         let unwanted = Unwanted::default();
         let seen = unwanted.clone();
         let mut making = tokio::spawn(async move {
-            let created = made.create(&spawner, &arguments, &limits).await;
+            let secret = secret.as_deref();
+            let created = made.create(&spawner, &arguments, &limits, secret).await;
             if created.is_ok() && seen.is_raised() {
                 let removed = made.remove(&spawner).await;
                 if let Err(error) = removed {
@@ -196,6 +200,71 @@ impl Docker {
         }
     }
 
+    /// Makes a container that is reached by this channel.
+    async fn place_at(
+        &self,
+        ctx: &Ctx,
+        id: &SandboxId,
+        plan: &Plan,
+        cli: &Cli,
+        engine: &Path,
+        channel: Channel,
+    ) -> std::result::Result<(Placed, Container), Missed> {
+        let name = Self::name(id).map_err(Trouble::Refused)?;
+        let container = Container::new(cli.clone(), name);
+        let about = channel.about();
+        let made = self.create(ctx, id, &container, plan, engine, &channel);
+        let container = match made.await {
+            Ok(made) => container.made(made),
+            Err(Trouble::Refused(refusal)) => {
+                return Err(match about.fault(&refusal.reason) {
+                    Some(why) => Missed::Socket(why),
+                    None => Missed::Trouble(Trouble::Refused(refusal)),
+                });
+            }
+            Err(trouble) => return Err(trouble.into()),
+        };
+        let watched = Arc::new(Watched::new(
+            container.clone(),
+            Arc::clone(&self.spawner),
+            plan.limits.limits_memory(),
+        ));
+        let options = PlaceOptions {
+            provider: NAME.into(),
+            version: self.info.version.clone(),
+            capabilities: spp_client::place::capabilities(),
+            start_timeout: START,
+            ahead: Vec::new(),
+            why: Some(watched.why()),
+        };
+        let spawner = &self.spawner;
+        let started = match channel {
+            Channel::Socket(door) => {
+                let command = cli.command(["start", "--attach", &container.name]);
+                Placed::dialled(ctx, spawner, command, door, watched, options).await
+            }
+            Channel::Attached(_) => {
+                let command = cli.command(["start", "--attach", "--interactive", &container.name]);
+                let started = Placed::start(ctx, spawner, command, options).await;
+                started.map_err(DialFault::Start)
+            }
+        };
+        let fault = match started {
+            Ok(engine) => return Ok((engine, container)),
+            Err(fault) => fault,
+        };
+        let removed = container.remove(spawner).await;
+        removed.map_err(Trouble::Failed)?;
+        let fault = match fault {
+            DialFault::NotReached(why) => return Err(Missed::Socket(why)),
+            DialFault::Start(fault) => fault,
+        };
+        if let Some(why) = about.fault_of(&fault) {
+            return Err(Missed::Socket(why));
+        }
+        Err(Trouble::of_start(fault, |fault| refusal::of_start(cli, fault)).into())
+    }
+
     /// A name for a container that nobody else chooses, with the sandbox's for people.
     fn name(id: &SandboxId) -> std::result::Result<String, Refusal> {
         let id: String = id
@@ -211,6 +280,20 @@ impl Docker {
             )
         })?;
         Ok(format!("spp-{id}-{drawn:016x}"))
+    }
+}
+
+/// Why a container could not be had.
+enum Missed {
+    /// Through a socket, and why.
+    Socket(String),
+    /// In any way.
+    Trouble(Trouble),
+}
+
+impl From<Trouble> for Missed {
+    fn from(trouble: Trouble) -> Self {
+        Self::Trouble(trouble)
     }
 }
 
@@ -265,36 +348,18 @@ impl Maker for Docker {
             .await
             .map_err(Trouble::Failed)?
             .map_err(Trouble::Refused)?;
-        let mut container = Container {
-            name: Self::name(&spec.id).map_err(Trouble::Refused)?,
-            cli,
-            weak: BTreeSet::new(),
-        };
-        container.weak = self
-            .create(ctx, &spec.id, &container, plan, &engine)
-            .await?;
-        let options = PlaceOptions {
-            provider: NAME.into(),
-            version: self.info.version.clone(),
-            capabilities: spp_client::place::capabilities(),
-            start_timeout: START,
-            ahead: Vec::new(),
-            why: plan
-                .limits
-                .limits_memory()
-                .then(|| out_of_memory(&container, &self.spawner)),
-        };
-        let start = ["start", "--attach", "--interactive", &container.name];
-        let command = container.cli.command(start);
-        let fault = match Placed::start(ctx, &self.spawner, command, options).await {
-            Ok(engine) => return Ok((engine, container)),
-            Err(fault) => fault,
-        };
-        let removed = container.remove(&self.spawner).await;
-        removed.map_err(Trouble::Failed)?;
-        Err(Trouble::of_start(fault, |fault| {
-            refusal::of_start(&container.cli, fault)
-        }))
+        let mut channel = self.channels.choose(&cli, &plan.options);
+        loop {
+            let reached = channel.map_err(Trouble::Refused)?;
+            let placed = self.place_at(ctx, &spec.id, plan, &cli, &engine, reached);
+            match placed.await {
+                Ok(placed) => return Ok(placed),
+                Err(Missed::Trouble(trouble)) => return Err(trouble),
+                Err(Missed::Socket(why)) => {
+                    channel = self.channels.give_up(&cli, &plan.options, why);
+                }
+            }
+        }
     }
 
     fn describe(&self, container: &Container, mut descriptor: Descriptor) -> Descriptor {
@@ -327,19 +392,6 @@ impl Maker for Docker {
             _ => "release the sandbox and acquire it with the new policy",
         }
     }
-}
-
-/// Says of a container that was killed that its memory was used up, if the daemon saw that just before.
-fn out_of_memory(container: &Container, spawner: &Arc<Spawner>) -> Why {
-    let (container, spawner) = (container.clone(), Arc::clone(spawner));
-    Why::new(move |status: ExitStatus| {
-        let (container, spawner) = (container.clone(), Arc::clone(&spawner));
-        Box::pin(async move {
-            let says = "it used up the memory that the limit allows, and its engine was killed; raise the limit `memory`";
-            let is_killed = status.code() == Some(KILLED);
-            (is_killed && container.ran_out_of_memory(&spawner).await).then(|| says.to_owned())
-        })
-    })
 }
 
 /// This machine's processor as images name it.

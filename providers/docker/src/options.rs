@@ -8,6 +8,8 @@ use std::fmt;
 use sandbox_core::{Error, ErrorKind, Result, Verb};
 use serde::Deserialize;
 
+use crate::channel::Wish;
+
 /// The options as JSON Schema, for whoever asks this executable offline.
 pub(crate) const SCHEMA: &str = r#"{
   "type": "object",
@@ -20,6 +22,8 @@ pub(crate) const SCHEMA: &str = r#"{
     "host": {"type": "string", "description": "the daemon's address, such as unix:///run/docker.sock"},
     "pull": {"enum": ["missing", "never", "always"], "default": "missing"},
     "user": {"type": "string", "description": "UID or UID:GID of what runs; the owner of the workspace by default"},
+    "channel": {"enum": ["auto", "socket", "attached"], "default": "auto",
+                "description": "how the engine is reached: a socket where there can be one, only so, or an attached client"},
     "runtime": {"type": "string", "description": "a runtime that the daemon knows, such as runsc"},
     "args": {"type": "array", "items": {"type": "string"},
              "description": "further arguments of `run`, each as --NAME or --NAME=VALUE"}
@@ -83,6 +87,8 @@ pub(crate) struct Options {
     #[serde(default)]
     pub(crate) pull: Pull,
     pub(crate) user: Option<User>,
+    #[serde(default)]
+    pub(crate) channel: Wish,
     pub(crate) runtime: Option<String>,
     #[serde(default)]
     pub(crate) args: Vec<String>,

@@ -43,7 +43,7 @@ use crate::root::Roots;
 use crate::supervisor::{Confinement, Pool, PoolOptions};
 
 /// Variables that concern the provider's own start and are nobody else's business.
-const OWN_VARIABLES: [&str; 2] = ["SPP_HOST", "SPP_HOST_PID"];
+const OWN_VARIABLES: [&str; 3] = ["SPP_CHANNEL", "SPP_HOST", "SPP_HOST_PID"];
 /// Whoever waits to become a command is in its group already, and counts there.
 const FEW_WAITING: PoolOptions = PoolOptions {
     busy: 2,

@@ -7,11 +7,13 @@
 //! Where there is no such process, or it cannot be seen (a `/proc` that hides processes), nothing is waited for.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
 
 /// How long it may take to end once what held it is gone. It takes milliseconds.
@@ -39,13 +41,49 @@ impl First {
         })
     }
 
+    /// The process of this number, if it is the first of a namespace of its own.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be seen.
+    pub(super) fn of(pid: u32) -> io::Result<Option<Self>> {
+        let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        let number = number.ok_or(io::ErrorKind::InvalidInput)?;
+        let handle = pidfd_open(number, PidfdFlags::empty())?;
+        // Whatever had the number before, what is read is about what has it now, and that is held.
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+        Ok(leads(&status).then_some(Self(handle)))
+    }
+
+    /// Whether it has not ended.
+    pub(super) fn is_there(&self) -> bool {
+        !self.has_ended()
+    }
+
+    fn has_ended(&self) -> bool {
+        let mut watched = [PollFd::new(&self.0, PollFlags::IN)];
+        let now = Timespec::default();
+        rustix::event::poll(&mut watched, Some(&now)).is_ok_and(|count| count > 0)
+    }
+
+    /// Waits until it has ended, however long it lives.
+    pub(super) async fn wait(&self) -> io::Result<()> {
+        #[expect(
+            unsafe_code,
+            reason = "the runtime has no safe way to wait for a borrowed handle"
+        )]
+        // SAFETY: the borrowed handle is open, and the same, as long as it is borrowed here.
+        let handle =
+            unsafe { AsyncFd::register_with_interest(self.0.as_fd(), Interest::READABLE) }?;
+        let _ended = handle.readable().await?;
+        Ok(())
+    }
+
     /// Waits until it has ended; whether it did.
     pub(super) async fn ended(&self) -> bool {
         let limit = Instant::now() + END;
         loop {
-            let mut watched = [PollFd::new(&self.0, PollFlags::IN)];
-            let now = Timespec::default();
-            if rustix::event::poll(&mut watched, Some(&now)).is_ok_and(|count| count > 0) {
+            if self.has_ended() {
                 return true;
             }
             if Instant::now() >= limit {
@@ -82,9 +120,14 @@ fn is_child(pid: u32, parent: u32) -> bool {
 /// Whether it is, and the first of a namespace of its own.
 fn is_first(pid: u32, parent: u32) -> bool {
     let status = status(pid);
+    is_child_by(&status, parent) && leads(&status)
+}
+
+/// Whether a process is the first of a namespace of its own.
+fn leads(status: &str) -> bool {
     // Its number in each namespace, from that of `/proc` to its own.
-    let numbers = field(&status, "NSpid:").unwrap_or_default();
-    is_child_by(&status, parent) && numbers.split_whitespace().skip(1).last() == Some("1")
+    let numbers = field(status, "NSpid:").unwrap_or_default();
+    numbers.split_whitespace().skip(1).last() == Some("1")
 }
 
 fn status(pid: u32) -> String {
@@ -112,5 +155,8 @@ mod tests {
         let (own, parent) = (std::process::id(), std::os::unix::process::parent_id());
         assert!(is_child(own, parent) && !is_first(own, parent));
         assert!(First::beneath(None).is_none());
+        assert!(leads(first) && !leads("NSpid:\t1\n") && !leads(""));
+        assert!(First::of(own).expect("it is seen").is_none());
+        First::of(0).expect_err("nobody has that number");
     }
 }

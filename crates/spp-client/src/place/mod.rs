@@ -10,9 +10,11 @@
 //!
 //! Not here: how a place is kept apart from the rest of the machine, which is each provider's own.
 
+mod door;
 mod executable;
 mod first;
 mod keeper;
+mod life;
 mod refusal;
 mod spawner;
 mod start;
@@ -20,13 +22,17 @@ mod wait;
 mod words;
 mod workspace;
 
+pub use door::{Door, take_away};
 pub use executable::{ENGINE, EngineFault, EngineFile, find_engine};
 pub use keeper::{Keeper, Left, Maker, Purpose};
+pub use life::{Outside, Why};
 pub use refusal::{Refusal, Trouble, real_engine};
 pub use spawner::Spawner;
-pub use start::{NotEnded, PlaceOptions, Placed, StartFault, Why};
+pub use start::{DialFault, NotEnded, PlaceOptions, Placed, StartFault};
 pub use wait::{answered, within};
 pub use workspace::{MACHINES, is_machines, workspace};
+
+pub use spp_link::handover::SECRET_VARIABLE;
 
 use sandbox_core::{Capabilities, Capability};
 

@@ -9,32 +9,22 @@
 //! held, if it held one (`first`); or it is said that something is.
 
 use std::io;
-use std::pin::Pin;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use sandbox_core::{Capabilities, Ctx, Error, ErrorKind, Provider, Verb};
-use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use super::door::{Door, Peer};
 use super::first::{self, First};
+use super::life::{Held, HeldEnd, LAST_WORDS, Life, Outside, State, Why};
 use super::spawner::Spawner;
 use super::words::{Words, drain};
 use crate::{ConnectOptions, Connection, Strictness};
-
-/// How long an engine may take to end by itself once its input is closed.
-const GRACE: Duration = Duration::from_secs(1);
-/// How long the other ends of its pipes may stay open after the process was waited for.
-const LAST_WORDS: Duration = Duration::from_secs(1);
-/// How long it may take to ask why a place ended.
-const WHY: Duration = Duration::from_secs(2);
-/// How long the end of the output is held back for the process to be waited for.
-const HELD: Duration = Duration::from_secs(5);
 
 /// How an engine is started.
 #[derive(Clone, Debug)]
@@ -53,32 +43,10 @@ pub struct PlaceOptions {
     pub why: Option<Why>,
 }
 
-/// Says why a place ended, given how its process did. `None` if there is nothing more to say.
-#[derive(Clone)]
-pub struct Why(Arc<Asked>);
+/// How long an engine in a place that runs may take to connect.
+const REACH: Duration = Duration::from_secs(5);
 
-type Asked =
-    dyn Fn(ExitStatus) -> Pin<Box<dyn Future<Output = Option<String>> + Send>> + Send + Sync;
-
-impl Why {
-    /// Asks by this. It is waited for a few seconds.
-    pub fn new(
-        ask: impl Fn(ExitStatus) -> Pin<Box<dyn Future<Output = Option<String>> + Send>>
-        + Send
-        + Sync
-        + 'static,
-    ) -> Self {
-        Self(Arc::new(ask))
-    }
-}
-
-impl std::fmt::Debug for Why {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Why")
-    }
-}
-
-/// Why no engine answers. Nothing of it is left.
+/// Why no engine answers. Nothing of it is left, but for a place that somebody else has started.
 #[derive(Debug)]
 pub enum StartFault {
     /// Nothing was started.
@@ -99,21 +67,27 @@ pub enum StartFault {
     },
 }
 
+/// Why no engine has come through a door.
+#[derive(Debug)]
+pub enum DialFault {
+    /// The place runs, and its engine has not connected, or whether it has cannot be told: why, in one sentence without its
+    /// full stop.
+    NotReached(String),
+    /// As at any start.
+    Start(StartFault),
+}
+
+impl From<StartFault> for DialFault {
+    fn from(fault: StartFault) -> Self {
+        Self::Start(fault)
+    }
+}
+
 /// An engine that was placed and has answered. It is ended when this is dropped.
 #[derive(Debug)]
 pub struct Placed {
     connection: Arc<Connection>,
     gone: watch::Receiver<State>,
-}
-
-/// What has become of a place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    There,
-    /// Nothing of it is left.
-    Gone,
-    /// What was started is gone, and something that it held is not.
-    Left,
 }
 
 /// Something of a place that was killed still runs, most often because the kernel waits for a device or another machine.
@@ -151,37 +125,23 @@ impl Placed {
         let words = Words::default();
         let drained = tokio::spawn(drain(errors, options.provider.clone(), words.clone()));
         let (tell, gone) = watch::channel(State::There);
-        let output = HeldEnd::new(output, gone.clone());
-        let connect = ConnectOptions {
-            strictness: Strictness::Engine,
-            start_timeout: options.start_timeout,
-            ..ConnectOptions::new(&options.provider, &options.version)
+        let held_end = gone.clone();
+        let greeted = async {
+            tell_ahead(&mut input, &options).await?;
+            greet(output, held_end, input, &options).await
         };
-        let refused = |kind| Error::refused(Verb::Acquire, kind);
-        let opened = tokio::select! {
-            biased;
-            opened = async {
-                tell_ahead(&mut input, &options).await?;
-                let connection = Connection::open(output, input, connect).await?;
-                check(&connection, &options)?;
-                Ok(connection)
-            } => opened,
-            status = child.wait() => {
+        let opened = match wanted(ctx, greeted, &mut child).await {
+            Wanted::Done(opened) => opened,
+            Wanted::Ended(status) => {
                 let _ = timeout(LAST_WORDS, drained).await;
-                return Err(match status {
-                    Ok(status) => StartFault::Ended { status, words: words.text() },
-                    Err(error) => StartFault::Spawn(error),
-                });
+                return Err(ended(status, &words));
             }
-            () = ctx.cancel().cancelled() => Err(refused(ErrorKind::Cancelled)),
-            () = until(ctx.remaining()) => Err(refused(ErrorKind::DeadlineExceeded)
-                .detail("the place was still starting")),
         };
         match opened {
             Ok(connection) => {
+                let first = First::beneath(child.id());
                 let life = Life {
-                    first: First::beneath(child.id()),
-                    child,
+                    held: Held::Child { child, first },
                     connection: Arc::clone(&connection),
                     drained,
                     words,
@@ -203,6 +163,78 @@ impl Placed {
                 })
             }
         }
+    }
+
+    /// Has a place started by somebody else, lets its engine in by a door, and greets it.
+    ///
+    /// - `command`: asks for the start, and passes on what the engine writes on standard error until it has its pipes. It is
+    ///   killed as soon as the engine has answered: the place does not need it
+    /// - `outside`: whoever starts it
+    ///
+    /// # Errors
+    ///
+    /// [`DialFault`], after the command has ended. The place is left to the caller.
+    pub async fn dialled(
+        ctx: &Ctx,
+        spawner: &Spawner,
+        mut command: Command,
+        door: Door,
+        outside: Arc<dyn Outside>,
+        options: PlaceOptions,
+    ) -> Result<Self, DialFault> {
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        let mut client = spawner.spawn(command).await.map_err(StartFault::Spawn)?;
+        let Some(errors) = client.stderr.take() else {
+            return Err(StartFault::Spawn(io::Error::other("it has no pipes")).into());
+        };
+        let words = Words::default();
+        let told = tokio::spawn(drain(errors, options.provider.clone(), words.clone()));
+        let (tell, gone) = watch::channel(State::There);
+        let held_end = gone.clone();
+        let greeted = async {
+            let reached = reach(&door, &*outside, options.start_timeout).await?;
+            let (peer, first) = match reached {
+                Reached::By(peer, first) => (peer, first),
+                Reached::Not(why) => return Ok(Err(why)),
+            };
+            let pipes = peer.admit(door.secret()).map_err(|error| {
+                refused("the engine could not be handed its pipes").caused_by(error)
+            })?;
+            drop(door);
+            let drained = drain(pipes.errors, options.provider.clone(), words.clone());
+            let drained = tokio::spawn(drained);
+            let connection = greet(pipes.output, held_end, pipes.input, &options).await?;
+            Ok(Ok((connection, first, drained)))
+        };
+        let opened = match wanted(ctx, greeted, &mut client).await {
+            Wanted::Done(opened) => opened,
+            Wanted::Ended(status) => {
+                let _ = timeout(LAST_WORDS, told).await;
+                return Err(ended(status, &words).into());
+            }
+        };
+        let _ = client.kill().await;
+        let error = match opened {
+            Ok(Ok((connection, first, drained))) => {
+                let life = Life {
+                    held: Held::Outside { first, outside },
+                    connection: Arc::clone(&connection),
+                    drained,
+                    words,
+                    why: options.why,
+                };
+                tokio::spawn(life.watch(tell));
+                return Ok(Self { connection, gone });
+            }
+            Ok(Err(why)) => return Err(DialFault::NotReached(why)),
+            Err(error) => error,
+        };
+        let _ = timeout(LAST_WORDS, told).await;
+        let words = words.text();
+        Err(StartFault::Handshake { error, words }.into())
     }
 
     /// The connection with the engine.
@@ -240,10 +272,119 @@ impl Drop for Placed {
     }
 }
 
+fn refused(detail: impl std::fmt::Display) -> Error {
+    Error::refused(Verb::Acquire, ErrorKind::ProviderUnavailable).detail(detail)
+}
+
+/// What came first.
+enum Wanted<T> {
+    Done(Result<T, Error>),
+    Ended(io::Result<ExitStatus>),
+}
+
+/// Waits until an engine has answered, what starts it has ended, or nobody waits for it any more.
+async fn wanted<T>(
+    ctx: &Ctx,
+    greeted: impl Future<Output = Result<T, Error>>,
+    started: &mut Child,
+) -> Wanted<T> {
+    let unwanted = |kind| Error::refused(Verb::Acquire, kind);
+    tokio::select! {
+        biased;
+        done = greeted => Wanted::Done(done),
+        status = started.wait() => Wanted::Ended(status),
+        () = ctx.cancel().cancelled() => Wanted::Done(Err(unwanted(ErrorKind::Cancelled))),
+        () = until(ctx.remaining()) => Wanted::Done(Err(
+            unwanted(ErrorKind::DeadlineExceeded).detail("the place was still starting")
+        )),
+    }
+}
+
+fn ended(status: io::Result<ExitStatus>, words: &Words) -> StartFault {
+    match status {
+        Ok(status) => StartFault::Ended {
+            status,
+            words: words.text(),
+        },
+        Err(error) => StartFault::Spawn(error),
+    }
+}
+
+/// Whether an engine has connected.
+enum Reached {
+    /// And what the place ends with.
+    By(Peer, First),
+    /// Why not.
+    Not(String),
+}
+
+/// Waits for an engine to connect.
+async fn reach(door: &Door, outside: &dyn Outside, limit: Duration) -> Result<Reached, Error> {
+    let waited = async {
+        loop {
+            match timeout(REACH, door.peer()).await {
+                Ok(peer) => return peer.map(Some),
+                // Only a place that runs is slow by itself; on a busy machine it may not even be made yet.
+                Err(_) if outside.is_running().await => return Ok(None),
+                Err(_) => {}
+            }
+        }
+    };
+    match timeout(limit, waited).await {
+        Ok(Ok(Some(peer))) => known(peer, outside).await,
+        Ok(Ok(None)) => Ok(Reached::Not(format!(
+            "nothing has connected within {} s",
+            REACH.as_secs()
+        ))),
+        Ok(Err(error)) => Err(refused("nobody can be waited for at a socket").caused_by(error)),
+        Err(_) => Err(refused("the place did not start in time")),
+    }
+}
+
+/// Whether it is the first process of the place that has connected.
+async fn known(peer: Peer, outside: &dyn Outside) -> Result<Reached, Error> {
+    let Some(pid) = peer.pid else {
+        let why = "whoever has connected is not seen from here";
+        return Ok(Reached::Not(why.to_owned()));
+    };
+    let first = match First::of(pid) {
+        Ok(first) => first,
+        Err(error) => {
+            let why = format!("whoever has connected cannot be seen: {error}");
+            return Ok(Reached::Not(why));
+        }
+    };
+    match first {
+        // The handle is held meanwhile: what is found out of the number is about the process that it names.
+        Some(first) if outside.is_first(pid).await && first.is_there() => {
+            Ok(Reached::By(peer, first))
+        }
+        Some(_) | None => Err(refused(format_args!(
+            "process {pid} has connected in the place of the engine, and nothing was given to it; see who it is that runs as \
+             this user"
+        ))),
+    }
+}
+
+/// Says hello to an engine, and sees whether it is the one that belongs to this provider.
+async fn greet(
+    output: impl AsyncRead + Send + Unpin + 'static,
+    gone: watch::Receiver<State>,
+    input: impl AsyncWrite + Send + Unpin + 'static,
+    options: &PlaceOptions,
+) -> Result<Arc<Connection>, Error> {
+    let connect = ConnectOptions {
+        strictness: Strictness::Engine,
+        start_timeout: options.start_timeout,
+        ..ConnectOptions::new(&options.provider, &options.version)
+    };
+    let connection = Connection::open(HeldEnd::new(output, gone), input, connect).await?;
+    check(&connection, options)?;
+    Ok(connection)
+}
+
 /// Writes what comes ahead of the protocol.
 async fn tell_ahead(input: &mut ChildStdin, options: &PlaceOptions) -> Result<(), Error> {
-    let refused =
-        |detail: &str| Error::refused(Verb::Acquire, ErrorKind::ProviderUnavailable).detail(detail);
     match timeout(options.start_timeout, input.write_all(&options.ahead)).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(error)) => {
@@ -266,70 +407,10 @@ fn check(connection: &Connection, options: &PlaceOptions) -> Result<(), Error> {
     if info.version == options.version && missing.is_empty() {
         return Ok(());
     }
-    Err(
-        Error::refused(Verb::Acquire, ErrorKind::ProviderUnavailable).detail(format_args!(
-            "the engine beside this provider is version {}, and the provider is {}; install both from one build",
-            info.version, options.version
-        )),
-    )
-}
-
-/// The operating system's side of a place that has answered.
-struct Life {
-    /// What everything inside ends with, if the place is such a one.
-    first: Option<First>,
-    child: Child,
-    connection: Arc<Connection>,
-    drained: JoinHandle<()>,
-    words: Words,
-    why: Option<Why>,
-}
-
-impl Life {
-    async fn watch(mut self, tell: watch::Sender<State>) {
-        let mut why = self.why.take();
-        let status = tokio::select! {
-            status = self.child.wait() => status,
-            // The engine's input is closed with the connection, and that ends it.
-            _ = self.connection.closed() => {
-                why = None;
-                match timeout(GRACE, self.child.wait()).await {
-                    Ok(status) => status,
-                    Err(_) => {
-                        let _ = self.child.start_kill();
-                        self.child.wait().await
-                    }
-                }
-            }
-        };
-        let state = match &self.first {
-            Some(first) if !first.ended().await => State::Left,
-            Some(_) | None => State::Gone,
-        };
-        let _ = timeout(LAST_WORDS, self.drained).await;
-        let words = self.words.text();
-        let mut ended = match status {
-            Ok(status) => match told(why, status).await {
-                Some(why) => format!("the place ended: {why}"),
-                None => format!("the place ended ({status})"),
-            },
-            Err(error) => format!("the place cannot be watched: {error}"),
-        };
-        if state == State::Left {
-            tracing::error!("{NotEnded}");
-            ended = format!("{ended}; {NotEnded}");
-        }
-        self.connection.lose(match words.lines().last() {
-            Some(last) => format!("{ended}; its last words: {last}"),
-            None => ended,
-        });
-        tell.send_replace(state);
-    }
-}
-
-/// What is known of an end besides how the process ended.
-async fn told(why: Option<Why>, status: ExitStatus) -> Option<String> {
-    timeout(WHY, (why?.0)(status)).await.ok().flatten()
+    Err(refused(format_args!(
+        "the engine beside this provider is version {}, and the provider is {}; install both from one build",
+        info.version, options.version
+    )))
 }
 
 /// Resolves after that time; never without one.
@@ -340,43 +421,5 @@ async fn until(time: Option<Duration>) {
     }
 }
 
-/// A reader whose end comes once the process is gone, or does not go.
-struct HeldEnd<R> {
-    inner: R,
-    gone: watch::Receiver<State>,
-    end: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-}
-
-impl<R> HeldEnd<R> {
-    fn new(inner: R, gone: watch::Receiver<State>) -> Self {
-        Self {
-            inner,
-            gone,
-            end: None,
-        }
-    }
-}
-
-impl<R: AsyncRead + Unpin> AsyncRead for HeldEnd<R> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        if self.end.is_none() {
-            let before = buffer.filled().len();
-            ready!(Pin::new(&mut self.inner).poll_read(context, buffer))?;
-            if buffer.filled().len() > before || buffer.remaining() == 0 {
-                return Poll::Ready(Ok(()));
-            }
-            let mut gone = self.gone.clone();
-            self.end = Some(Box::pin(async move {
-                let _ = timeout(HELD, gone.wait_for(|state| *state != State::There)).await;
-            }));
-        }
-        match &mut self.end {
-            Some(end) => end.as_mut().poll(context).map(Ok),
-            None => Poll::Ready(Ok(())),
-        }
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use sandbox_core::process::ProcessSpec;
 use sandbox_core::{Ctx, Disposition, ErrorKind, SandboxExt as _, SandboxId};
-use sandbox_host::OpenRequest;
+use sandbox_host::{Host, OpenRequest};
 
-use super::support::{IMAGE, Scratch, containers, docker, end, sh, until};
+use super::support::{IMAGE, Scratch, client, containers, docker, end, is_root, sh, until};
 
 fn id(name: &str) -> SandboxId {
     SandboxId::new(format!("{name}-{}", std::process::id())).expect("valid")
@@ -17,23 +17,6 @@ fn named(scratch: &Scratch, id: &SandboxId) -> OpenRequest {
         id: Some(id.clone()),
         ..scratch.request()
     }
-}
-
-/// The process on this machine that is a container's client.
-fn client(container: &str) -> Option<u32> {
-    let name = docker(&["inspect", "--format={{.Name}}", container]);
-    let name = name.trim_start_matches('/');
-    let processes = std::fs::read_dir("/proc")
-        .expect("a process table")
-        .flatten();
-    processes
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .find(|pid: &u32| {
-            std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| {
-                line.split(|byte| *byte == 0)
-                    .any(|word| word == name.as_bytes())
-            })
-        })
 }
 
 fn kill(pid: u32) {
@@ -78,58 +61,84 @@ async fn a_provider_that_is_killed_leaves_no_container() {
     until("the end of the container", || containers(&id).is_empty()).await;
 }
 
+/// Ends a sandbox that runs something in some way, and sees to it that this is told at once, that nothing of it is left, and
+/// that its id can be had again.
+async fn lost(host: &Host, scratch: &Scratch, way: &str, end: impl AsyncFnOnce(&str), says: &str) {
+    let id = id(way);
+    let opened = host
+        .open(&Ctx::new(), None, named(scratch, &id))
+        .await
+        .expect("it opens");
+    let first = opened.sandbox.descriptor().generation;
+    let [container] = &*containers(&id) else {
+        panic!("one container")
+    };
+    let ctx = Ctx::new();
+    let sleeping = opened
+        .sandbox
+        .run(&ctx, ProcessSpec::new(["sleep", "1000"]));
+    let end = async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        end(container).await;
+        Instant::now()
+    };
+    let (outcome, ended) = tokio::join!(sleeping, end);
+    let error = outcome.expect_err("nobody is left to answer");
+    assert_eq!(error.kind(), ErrorKind::Lost, "{way}: {error}");
+    assert!(error.to_string().contains(says), "{way}: {error}");
+    assert!(
+        ended.elapsed() < Duration::from_secs(10),
+        "{way}: {:?}",
+        ended.elapsed()
+    );
+    let again = host
+        .open(&Ctx::new(), None, named(scratch, &id))
+        .await
+        .expect("it opens");
+    assert_ne!(
+        again.sandbox.descriptor().generation,
+        first,
+        "{way}: another life"
+    );
+    assert_eq!(sh(&*again.sandbox, "echo up").await, "up\n");
+    assert_eq!(containers(&id).len(), 1, "{way}: the first is gone");
+    again
+        .release(&Ctx::new(), Disposition::Destroy)
+        .await
+        .expect("it ends");
+    assert!(containers(&id).is_empty(), "{way}");
+}
+
 #[tokio::test]
-async fn whatever_ends_a_container_it_is_lost_at_once_and_its_id_can_be_had_again() {
+async fn whatever_ends_a_container_it_is_lost_at_once_with_the_cause_and_its_id_can_be_had_again() {
     let scratch = Scratch::new();
     let host = scratch.host(&Scratch::options(IMAGE));
-    for way in ["client", "container", "stopped"] {
-        let id = id(way);
-        let opened = host
-            .open(&Ctx::new(), None, named(&scratch, &id))
-            .await
-            .expect("it opens");
-        let first = opened.sandbox.descriptor().generation;
-        let [container] = &*containers(&id) else {
-            panic!("one container")
-        };
-        let ctx = Ctx::new();
-        let sleeping = opened
-            .sandbox
-            .run(&ctx, ProcessSpec::new(["sleep", "1000"]));
-        let end = async {
-            tokio::time::sleep(Duration::from_millis(200)).await;
-            match way {
-                "client" => kill(client(container).expect("a client")),
-                "container" => drop(docker(&["kill", container])),
-                _ => drop(docker(&["stop", "--time=1", container])),
-            }
-            Instant::now()
-        };
-        let (outcome, ended) = tokio::join!(sleeping, end);
-        let error = outcome.expect_err("nobody is left to answer");
-        assert_eq!(error.kind(), ErrorKind::Lost, "{way}: {error}");
-        assert!(
-            ended.elapsed() < Duration::from_secs(10),
-            "{way}: {:?}",
-            ended.elapsed()
-        );
-        let again = host
-            .open(&Ctx::new(), None, named(&scratch, &id))
-            .await
-            .expect("it opens");
-        assert_ne!(
-            again.sandbox.descriptor().generation,
-            first,
-            "{way}: another life"
-        );
-        assert_eq!(sh(&*again.sandbox, "echo up").await, "up\n");
-        assert_eq!(containers(&id).len(), 1, "{way}: the first is gone");
-        again
-            .release(&Ctx::new(), Disposition::Destroy)
-            .await
-            .expect("it ends");
-        assert!(containers(&id).is_empty(), "{way}");
+    let ways: [(&str, &[&str], &str); 3] = [
+        ("killed", &["kill"], "from outside (signal 9)"),
+        ("stopped", &["stop", "--time=1"], "from outside (signal 9)"),
+        ("removed", &["rm", "--force"], "from outside (signal 9)"),
+    ];
+    for (way, asked, says) in ways {
+        let end = async |container: &str| drop(docker(&[asked, &[container]].concat()));
+        lost(&host, &scratch, way, end, says).await;
     }
+    // Something else than the daemon has killed its first process.
+    let end = async |container: &str| {
+        let pid = docker(&["inspect", "--format={{.State.Pid}}", container]);
+        kill(pid.parse().expect("a number"));
+    };
+    if is_root() {
+        lost(&host, &scratch, "engine", end, "(exit status 137)").await;
+    }
+    host.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_attached_client_that_is_killed_is_the_end_of_its_sandbox() {
+    let scratch = Scratch::new();
+    let host = scratch.host(&(Scratch::options(IMAGE) + "channel = 'attached'\n"));
+    let end = async |container: &str| kill(client(container).expect("a client"));
+    lost(&host, &scratch, "client", end, "the place ended").await;
     host.shutdown().await;
 }
 

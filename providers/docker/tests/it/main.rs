@@ -3,6 +3,7 @@
 //! The daemon is the one that `cargo xtask test` brings up, and names in `SPP_TEST_DOCKER`. A test that finds none
 //! fails: nothing here is skipped.
 
+mod channel;
 mod life;
 mod limits;
 mod refused;

@@ -60,7 +60,7 @@ async fn places_to_write_are_the_sandboxs_own_and_the_rest_is_the_images() {
             "ls -A /run/spp; touch /run/spp/engine 2>&1 | grep -c ."
         )
         .await,
-        "engine\n1\n"
+        "channel\nengine\n1\n"
     );
     end(opened, &host).await;
 }

@@ -102,17 +102,30 @@ impl Scratch {
 
     /// The same, with these variables.
     pub(crate) fn host_with(&self, variables: &[(&str, &Path)], options: &str) -> Host {
-        let mut start = format!("command = '{}'\n", self.provider().display());
-        for (name, value) in variables {
-            start += &format!("env.{name} = '{}'\n", value.display());
-        }
-        self.host_by(&start, options)
+        let start = format!("command = '{}'\n", self.provider().display());
+        self.host_by(&(start + &environment(variables)), options)
+    }
+
+    /// A program with the name of the container program that does this and then what the real one does. `$1` is what it is
+    /// asked for.
+    pub(crate) fn program(&self, script: &str) -> PathBuf {
+        let path = self.directory.path().join("docker");
+        std::fs::write(&path, format!("#!/bin/sh\n{script}\nexec docker \"$@\"\n"))
+            .expect("a file");
+        let everybody = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(&path, everybody).expect("it is ours");
+        path
     }
 
     /// A host whose provider is started by an ordinary user who may ask the daemon.
     pub(crate) fn ordinary_host(&self, options: &str) -> Host {
+        self.ordinary_host_with(&[], options)
+    }
+
+    /// The same, with these variables.
+    pub(crate) fn ordinary_host_with(&self, variables: &[(&str, &Path)], options: &str) -> Host {
         if !is_root() {
-            return self.host(options);
+            return self.host_with(variables, options);
         }
         let bin = self.directory.path().join("bin");
         std::fs::create_dir_all(&bin).expect("a directory");
@@ -122,11 +135,12 @@ impl Scratch {
                 std::fs::copy(&from, &to).expect("it was built");
             }
         }
-        let start = format!(
+        let mut start = format!(
             "command = 'setpriv'\nargs = ['--reuid={user}', '--regid={user}', '--clear-groups', '{}']\n",
             bin.join("spp-provider-docker").display(),
             user = self.owner
         );
+        start += &environment(variables);
         self.host_by(&start, options)
     }
 
@@ -196,6 +210,11 @@ impl Scratch {
     }
 }
 
+fn environment(variables: &[(&str, &Path)]) -> String {
+    let line = |(name, value): &(&str, &Path)| format!("env.{name} = '{}'\n", value.display());
+    variables.iter().map(line).collect()
+}
+
 /// Gives a sandbox back, and ends its provider.
 pub(crate) async fn end(opened: Opened, host: &Host) {
     let released = opened.release(&Ctx::new(), Disposition::Destroy).await;
@@ -228,6 +247,23 @@ pub(crate) fn containers(id: &SandboxId) -> Vec<String> {
     let filter = format!("--filter=label=spp.sandbox={id}");
     let listed = docker(&["ps", "--all", "--quiet", "--no-trunc", &filter]);
     listed.lines().map(str::to_owned).collect()
+}
+
+/// The process on this machine that is a container's client.
+pub(crate) fn client(container: &str) -> Option<u32> {
+    let name = docker(&["inspect", "--format={{.Name}}", container]);
+    let name = name.trim_start_matches('/');
+    let processes = std::fs::read_dir("/proc")
+        .expect("a process table")
+        .flatten();
+    processes
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .find(|pid: &u32| {
+            std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| {
+                line.split(|byte| *byte == 0)
+                    .any(|word| word == name.as_bytes())
+            })
+        })
 }
 
 /// Waits until something holds.
