@@ -64,37 +64,50 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match runtime.block_on(measure(&selected)) {
-        Ok(measured) => {
-            print(&measured, arguments.json);
-            let missed = measured.iter().any(|row| !row.holds);
-            if missed && arguments.check {
-                ExitCode::FAILURE
-            } else {
-                ExitCode::SUCCESS
-            }
-        }
+    let (measured, broken) = match runtime.block_on(measure(&selected)) {
+        Ok(found) => found,
         Err(error) => {
             eprintln!("bench: {error}");
-            ExitCode::FAILURE
+            return ExitCode::FAILURE;
         }
+    };
+    print(&measured, arguments.json);
+    let missed = arguments.check && measured.iter().any(|row| !row.holds);
+    if broken || missed {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
     }
 }
 
-async fn measure(selected: &[&Measure]) -> rows::Result<Vec<report::Row>> {
+/// What was measured, and whether something could not be. Minutes of measuring are not lost for one row.
+async fn measure(selected: &[&Measure]) -> rows::Result<(Vec<report::Row>, bool)> {
     let scratch = tempfile::tempdir()?;
-    let mut measured = Vec::new();
+    let (mut measured, mut broken) = (Vec::new(), false);
     for row in selected {
         eprintln!("measuring {} ({})", row.name, row.about);
         if !harness::quiet().await {
             eprintln!("  the machine is busy; figures will be worse than they are");
         }
-        let place = Place::open(scratch.path(), row.name).await?;
-        let rows = (row.run)(&place).await;
-        place.close().await;
-        measured.extend(rows?);
+        match measured_alone(row, scratch.path()).await {
+            Ok(rows) => measured.extend(rows),
+            Err(error) => {
+                eprintln!("bench: {}: {error}", row.name);
+                broken = true;
+            }
+        }
     }
-    Ok(measured)
+    Ok((measured, broken))
+}
+
+async fn measured_alone(
+    row: &Measure,
+    scratch: &std::path::Path,
+) -> rows::Result<Vec<report::Row>> {
+    let place = Place::open(scratch, row.name).await?;
+    let rows = (row.run)(&place).await;
+    place.close().await;
+    rows
 }
 
 #[expect(clippy::print_stdout, reason = "the table is what this program is for")]

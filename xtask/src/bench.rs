@@ -4,6 +4,7 @@
 
 use std::ffi::OsString;
 
+use crate::daemon::Daemon;
 use crate::error::{Failure, Result};
 use crate::executables::{self, Profile};
 use crate::process;
@@ -21,11 +22,11 @@ Close what else runs first: a busy machine is waited for, a while, before each b
 
 Example: cargo xtask bench exec read";
 
-/// Builds, and becomes the bench with `args`.
+/// Builds, and runs the bench with `args`.
 ///
 /// # Errors
 ///
-/// When the build fails or the bench cannot be executed. On success this does not return.
+/// When the build fails, the bench cannot be executed, or it fails.
 pub(crate) fn run(args: &[OsString]) -> Result<()> {
     let workspace = Workspace::load(workspace::root())?;
     executables::build_shipped(&workspace, Profile::Release)?;
@@ -33,5 +34,43 @@ pub(crate) fn run(args: &[OsString]) -> Result<()> {
     let bench = built
         .first()
         .ok_or_else(|| Failure::new("cargo built no executable in the package `spp-bench`"))?;
-    Err(process::replace(process::command(&bench.path).args(args)))
+    let mut measure = process::command(&bench.path);
+    measure.args(args);
+    if !wants_daemon(args) {
+        return Err(process::replace(&mut measure));
+    }
+    // Without one the other rows are measured all the same, and that one says what it misses.
+    let daemon = Daemon::start();
+    match &daemon {
+        Ok(daemon) => {
+            let (name, address) = daemon.variable();
+            measure.env(name, address);
+        }
+        Err(failure) => eprintln!("bench: no container daemon: {failure}"),
+    }
+    process::run(&mut measure)
+}
+
+/// Whether the row that needs a container daemon is among those that are to be measured.
+fn wants_daemon(args: &[OsString]) -> bool {
+    let asks = |what: &str| args.iter().any(|arg| arg == what);
+    let names_row = args
+        .iter()
+        .any(|arg| !arg.as_encoded_bytes().starts_with(b"-"));
+    !asks("--help") && (asks("docker") || !names_row)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_daemon_is_started_for_the_row_that_needs_it_alone() {
+        let wants = |args: &[&str]| {
+            let args: Vec<_> = args.iter().map(OsString::from).collect();
+            wants_daemon(&args)
+        };
+        assert!(wants(&[]) && wants(&["--json"]) && wants(&["exec", "docker"]));
+        assert!(!wants(&["exec"]) && !wants(&["--help"]) && !wants(&["read", "--check"]));
+    }
 }
