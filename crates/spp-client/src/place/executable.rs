@@ -11,7 +11,10 @@ use std::path::{Path, PathBuf};
 /// The name of the engine's executable.
 pub const ENGINE: &str = "spp-engine";
 
-/// An executable that can be placed on a machine like this one.
+/// Architectures that an engine can be for, as Rust names them.
+pub const ARCHITECTURES: [&str; 3] = ["x86_64", "aarch64", "riscv64"];
+
+/// An executable that can be placed on a machine of its architecture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EngineFile {
     /// Where it is, absolute.
@@ -39,15 +42,16 @@ pub enum EngineFault {
         #[source]
         source: io::Error,
     },
-    /// It is not what this machine executes.
+    /// It is not what such a machine executes.
     #[error(
-        "{} is no executable for this machine ({problem}); install the one for {}",
-        path.display(),
-        std::env::consts::ARCH
+        "{} is no executable for Linux on {architecture} ({problem}); install one that is",
+        path.display()
     )]
     Foreign {
         /// The file.
         path: PathBuf,
+        /// What it should be for.
+        architecture: &'static str,
         /// What is wrong with it.
         problem: &'static str,
     },
@@ -71,8 +75,29 @@ pub enum EngineFault {
 pub fn find_engine() -> Result<EngineFile, EngineFault> {
     let own = std::env::current_exe().map_err(EngineFault::Where)?;
     let path = own.with_file_name(ENGINE);
-    look_at(&path)?;
+    look_at(&path, std::env::consts::ARCH)?;
     Ok(EngineFile { path })
+}
+
+/// Finds the engine for Linux on an architecture beside the running executable: `spp-engine-TRIPLE`, or `spp-engine` where
+/// that is the architecture of this machine.
+///
+/// - `architecture`: one of [`ARCHITECTURES`]
+///
+/// # Errors
+///
+/// [`EngineFault`], which says what to do.
+pub fn find_engine_for(architecture: &'static str) -> Result<EngineFile, EngineFault> {
+    let own = std::env::current_exe().map_err(EngineFault::Where)?;
+    let path = own.with_file_name(format!("{ENGINE}-{architecture}-unknown-linux-gnu"));
+    match look_at(&path, architecture) {
+        Err(EngineFault::Missing { .. })
+            if cfg!(target_os = "linux") && architecture == std::env::consts::ARCH =>
+        {
+            find_engine()
+        }
+        looked => looked.map(|()| EngineFile { path }),
+    }
 }
 
 /// The offsets and numbers of a 64-bit ELF file, from `elf.h`.
@@ -82,16 +107,18 @@ const ELFDATA2LSB: u8 = 1;
 const PT_INTERP: u32 = 3;
 /// More program headers than any linker writes.
 const MAX_HEADERS: u16 = 256;
-const MACHINES: [(&str, u16); 3] = [("x86_64", 62), ("aarch64", 183), ("riscv64", 243)];
+/// What a header says of each of the [`ARCHITECTURES`].
+const NUMBERS: [u16; ARCHITECTURES.len()] = [62, 183, 243];
 
-/// Whether a file can be executed anywhere on a machine like this one.
-fn look_at(path: &Path) -> Result<(), EngineFault> {
+/// Whether a file can be executed anywhere on a machine of that architecture.
+fn look_at(path: &Path, architecture: &'static str) -> Result<(), EngineFault> {
     let unreadable = |source| EngineFault::Unreadable {
         path: path.to_owned(),
         source,
     };
     let foreign = |problem| EngineFault::Foreign {
         path: path.to_owned(),
+        architecture,
         problem,
     };
     let mut file = match File::open(path) {
@@ -119,10 +146,9 @@ fn look_at(path: &Path) -> Result<(), EngineFault> {
         return Err(foreign("it is no 64-bit little-endian ELF file"));
     }
     let short = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
-    let machine = MACHINES
-        .iter()
-        .find(|(name, _)| *name == std::env::consts::ARCH);
-    if machine.is_some_and(|(_, number)| *number != short(18)) {
+    let mut known = ARCHITECTURES.iter().zip(NUMBERS);
+    let number = known.find(|(name, _)| **name == architecture);
+    if number.is_some_and(|(_, number)| number != short(18)) {
         return Err(foreign("it is for another processor"));
     }
     let mut offset = [0; 8];
@@ -151,17 +177,37 @@ fn look_at(path: &Path) -> Result<(), EngineFault> {
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
+    use std::env::consts::ARCH;
+
     use super::*;
 
     #[test]
     fn our_own_executables_can_be_placed() {
         let own = std::env::current_exe().expect("this test is an executable");
-        look_at(&own).expect("it is static: RUSTFLAGS in the environment replaces our flags");
+        look_at(&own, ARCH).expect("it is static: RUSTFLAGS in the environment replaces our flags");
+    }
+
+    #[test]
+    fn an_executable_for_another_processor_is_refused_with_its_name() {
+        let own = std::env::current_exe().expect("this test is an executable");
+        let other = ARCHITECTURES
+            .into_iter()
+            .find(|other| *other != ARCH)
+            .expect("there are three");
+        let error = look_at(&own, other).expect_err("it is for this one");
+        assert!(error.to_string().contains(other), "{error}");
+        let error = find_engine_for(other).expect_err("there is none");
+        assert!(
+            error
+                .to_string()
+                .contains(&format!("spp-engine-{other}-unknown-linux-gnu")),
+            "{error}"
+        );
     }
 
     #[test]
     fn an_executable_that_needs_a_loader_is_refused_with_what_to_do() {
-        let error = look_at(Path::new("/bin/ls")).expect_err("every system's is dynamic");
+        let error = look_at(Path::new("/bin/ls"), ARCH).expect_err("every system's is dynamic");
         assert!(matches!(error, EngineFault::Dynamic { .. }), "{error}");
         assert!(error.to_string().contains("RUSTFLAGS"), "{error}");
     }
@@ -174,7 +220,7 @@ mod tests {
         let check = |content: &[u8], mode| {
             std::fs::write(&file, content).expect("a scratch file");
             std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).expect("ours");
-            look_at(&file).expect_err("it is none").to_string()
+            look_at(&file, ARCH).expect_err("it is none").to_string()
         };
         let script = check(&[b'#'; 100], 0o755);
         assert!(
@@ -184,7 +230,7 @@ mod tests {
         assert!(check(b"\x7fELF", 0o755).contains("short"));
         assert!(check(b"\x7fELF", 0o644).contains("may not be executed"));
         std::fs::remove_dir_all(&directory).expect("it is ours");
-        let missing = look_at(&file).expect_err("it is gone");
+        let missing = look_at(&file, ARCH).expect_err("it is gone");
         assert!(missing.to_string().contains("install"), "{missing}");
     }
 }

@@ -15,6 +15,7 @@ mod executable;
 mod first;
 mod keeper;
 mod life;
+mod program;
 mod refusal;
 mod spawner;
 mod start;
@@ -23,12 +24,15 @@ mod words;
 mod workspace;
 
 pub use door::{Door, take_away};
-pub use executable::{ENGINE, EngineFault, EngineFile, find_engine};
+pub use executable::{
+    ARCHITECTURES, ENGINE, EngineFault, EngineFile, find_engine, find_engine_for,
+};
 pub use keeper::{Keeper, Left, Maker, Purpose};
 pub use life::{Outside, Why};
+pub use program::find_program;
 pub use refusal::{Refusal, Trouble, real_engine};
 pub use spawner::Spawner;
-pub use start::{DialFault, NotEnded, PlaceOptions, Placed, StartFault};
+pub use start::{DialFault, Introduction, NotEnded, PlaceOptions, Placed, StartFault};
 pub use wait::{answered, within};
 pub use workspace::{MACHINES, is_machines, workspace};
 

@@ -13,9 +13,10 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use sandbox_core::{Capabilities, Ctx, Error, ErrorKind, Provider, Verb};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::process::{Child, ChildStdin, Command};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -41,6 +42,23 @@ pub struct PlaceOptions {
     pub ahead: Vec<u8>,
     /// Knows more of the end of the place than its process tells.
     pub why: Option<Why>,
+}
+
+/// What is said and heard over the same pipes before the protocol begins, where the engine has to be put there first.
+#[async_trait]
+pub trait Introduction: Send {
+    /// Speaks with whatever was started, until it is the engine that reads, and has said nothing yet.
+    ///
+    /// It sees to it that it ends. Where the output ends, it may as well wait: how the process ended is told sooner.
+    ///
+    /// # Errors
+    ///
+    /// Why there will be no engine.
+    async fn introduce(
+        &mut self,
+        input: &mut ChildStdin,
+        output: &mut ChildStdout,
+    ) -> Result<(), Error>;
 }
 
 /// How long an engine in a place that runs may take to connect.
@@ -109,15 +127,30 @@ impl Placed {
     pub async fn start(
         ctx: &Ctx,
         spawner: &Spawner,
+        command: Command,
+        options: PlaceOptions,
+    ) -> Result<Self, StartFault> {
+        Self::introduced(ctx, spawner, command, options, &mut Nothing).await
+    }
+
+    /// The same, where something has to be said first.
+    ///
+    /// # Errors
+    ///
+    /// As for [`start`](Self::start); a [`StartFault::Handshake`] with what the introduction failed with.
+    pub async fn introduced(
+        ctx: &Ctx,
+        spawner: &Spawner,
         mut command: Command,
         options: PlaceOptions,
+        introduction: &mut dyn Introduction,
     ) -> Result<Self, StartFault> {
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let mut child = spawner.spawn(command).await.map_err(StartFault::Spawn)?;
-        let (Some(mut input), Some(output), Some(errors)) =
+        let (Some(mut input), Some(mut output), Some(errors)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
             return Err(StartFault::Spawn(io::Error::other("it has no pipes")));
@@ -128,6 +161,7 @@ impl Placed {
         let held_end = gone.clone();
         let greeted = async {
             tell_ahead(&mut input, &options).await?;
+            introduction.introduce(&mut input, &mut output).await?;
             greet(output, held_end, input, &options).await
         };
         let opened = match wanted(ctx, greeted, &mut child).await {
@@ -381,6 +415,16 @@ async fn greet(
     let connection = Connection::open(HeldEnd::new(output, gone), input, connect).await?;
     check(&connection, options)?;
     Ok(connection)
+}
+
+/// Nothing to be said.
+struct Nothing;
+
+#[async_trait]
+impl Introduction for Nothing {
+    async fn introduce(&mut self, _: &mut ChildStdin, _: &mut ChildStdout) -> Result<(), Error> {
+        Ok(())
+    }
 }
 
 /// Writes what comes ahead of the protocol.

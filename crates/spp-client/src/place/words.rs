@@ -13,6 +13,7 @@ impl Words {
     /// The end of what was written so far, as text without control characters but line ends.
     pub(super) fn text(&self) -> String {
         String::from_utf8_lossy(&self.0.bytes())
+            .replace("\r\n", "\n")
             .trim()
             .chars()
             .map(|character| match character {
@@ -46,8 +47,8 @@ mod tests {
     async fn only_the_end_is_kept_and_nothing_in_it_can_move_a_cursor() {
         let words = Words::default();
         let mut written = vec![b'x'; 100_000];
-        written.extend_from_slice(b"\nlast \x1b[2J words\n");
+        written.extend_from_slice(b"\nlast \x1b[2J\rwords\r\nof all\r\n");
         drain(written.as_slice(), "p".into(), words.clone()).await;
-        assert_eq!(words.text(), "last \u{fffd}[2J words");
+        assert_eq!(words.text(), "last \u{fffd}[2J\u{fffd}words\nof all");
     }
 }
