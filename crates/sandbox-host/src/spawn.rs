@@ -30,6 +30,8 @@ pub const INHERITED: &[&str] = &[
     "LANG",
     "LOGNAME",
     "PATH",
+    // Where the keys of `ssh` are, which more than one provider reaches its place by; they are not in it.
+    "SSH_AUTH_SOCK",
     "SSL_CERT_DIR",
     "SSL_CERT_FILE",
     "TMPDIR",
