@@ -18,6 +18,7 @@ mod fuzz;
 mod install;
 mod process;
 mod spp;
+mod sshd;
 mod test;
 mod tidy;
 mod workspace;
@@ -42,6 +43,7 @@ Usage: cargo xtask TASK [ARGS...]
   bench     measure speed and memory against peers in the same run
   escape    run a hostile program in every location
   fuzz      fuzz what reads the bytes of others
+  sshd      run a command beside an ssh server for tests
 
 `cargo xtask TASK --help` explains a task.";
 
@@ -52,7 +54,7 @@ struct Task {
     run: fn(Vec<OsString>) -> Result<()>,
 }
 
-const TASKS: [Task; 8] = [
+const TASKS: [Task; 9] = [
     Task {
         name: "test",
         help: test::HELP,
@@ -123,6 +125,11 @@ const TASKS: [Task; 8] = [
         name: "fuzz",
         help: fuzz::HELP,
         run: fuzz::run,
+    },
+    Task {
+        name: "sshd",
+        help: sshd::HELP,
+        run: |args| sshd::run(&args),
     },
 ];
 

@@ -13,6 +13,7 @@ use crate::daemon::Daemon;
 use crate::error::{Failure, Result};
 use crate::executables::{self, Profile};
 use crate::process;
+use crate::sshd::Server;
 use crate::tidy;
 use crate::workspace;
 
@@ -25,7 +26,8 @@ Usage: cargo xtask test [--all] [--keep-going] [-- NEXTEST-ARGS...]
   --keep-going   go on behind a step that failed
   NEXTEST-ARGS   choose tests: `cargo xtask test -- -p sandbox-engine edit`
 
-Steps: tidy, executables, clippy, licences and sources, documentation, documentation tests, container daemon, tests.";
+Steps: tidy, executables, clippy, licences and sources, documentation, documentation tests, container daemon, ssh server,
+tests.";
 
 /// Where the tests find the executables, for those that run them.
 const BIN_DIR: &str = "SPP_TEST_BIN_DIR";
@@ -72,8 +74,16 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         Ok(())
     });
     let address = daemon.as_ref().map(Daemon::variable);
+    let mut server = None;
+    steps.step("ssh server", || {
+        server = Some(Server::start()?);
+        Ok(())
+    });
+    let config = server.as_ref().map(Server::variable);
     steps.step("tests", || {
-        process::run(tests(options).envs(bin_dir(&directory)).envs(address))
+        let mut tests = tests(options);
+        tests.envs(bin_dir(&directory)).envs(address).envs(config);
+        process::run(&mut tests)
     });
     steps.finish()
 }
@@ -138,7 +148,7 @@ struct Prerequisite {
     install: &'static str,
 }
 
-const PREREQUISITES: [Prerequisite; 10] = [
+const PREREQUISITES: [Prerequisite; 13] = [
     Prerequisite {
         probe: &["cargo", "fmt", "--version"],
         purpose: "the sources' format",
@@ -192,6 +202,24 @@ const PREREQUISITES: [Prerequisite; 10] = [
         probe: &["busybox", "true"],
         purpose: "the image of the tests' containers",
         install: "apt-get install busybox-static",
+    },
+    #[cfg(target_os = "linux")]
+    Prerequisite {
+        probe: &["sh", "-c", "PATH=$PATH:/usr/sbin:/sbin; command -v sshd"],
+        purpose: "the location ssh, whose tests are never skipped",
+        install: "apt-get install openssh-server",
+    },
+    #[cfg(target_os = "linux")]
+    Prerequisite {
+        probe: &["csh", "-c", "true"],
+        purpose: "an account with that shell, at the location ssh",
+        install: "apt-get install tcsh",
+    },
+    #[cfg(target_os = "linux")]
+    Prerequisite {
+        probe: &["fish", "-c", "true"],
+        purpose: "an account with that shell, at the location ssh",
+        install: "apt-get install fish",
     },
 ];
 
