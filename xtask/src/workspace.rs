@@ -135,13 +135,14 @@ mod tests {
     use super::*;
 
     /// A new executable lands on everybody's PATH only when somebody decided so here.
-    const SHIPPED: [&str; 6] = [
+    const SHIPPED: [&str; 7] = [
         "spp",
         "spp-conformance",
         "spp-engine",
         "spp-provider-bubblewrap",
         "spp-provider-docker",
         "spp-provider-local",
+        "spp-provider-ssh",
     ];
 
     #[test]

@@ -14,4 +14,5 @@ mod local;
 mod matrix;
 mod over_host;
 mod python;
+mod ssh;
 mod wired;
