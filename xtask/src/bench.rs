@@ -8,6 +8,7 @@ use crate::daemon::Daemon;
 use crate::error::{Failure, Result};
 use crate::executables::{self, Profile};
 use crate::process;
+use crate::sshd::Server;
 use crate::workspace::{self, Workspace};
 
 pub(crate) const HELP: &str = "\
@@ -36,28 +37,38 @@ pub(crate) fn run(args: &[OsString]) -> Result<()> {
         .ok_or_else(|| Failure::new("cargo built no executable in the package `spp-bench`"))?;
     let mut measure = process::command(&bench.path);
     measure.args(args);
-    if !wants_daemon(args) {
-        return Err(process::replace(&mut measure));
-    }
-    // Without one the other rows are measured all the same, and that one says what it misses.
-    let daemon = Daemon::start();
+    // Without what a row needs the others are measured all the same, and that one says what it misses.
+    let daemon = wants("docker", args).then(Daemon::start);
     match &daemon {
-        Ok(daemon) => {
+        Some(Ok(daemon)) => {
             let (name, address) = daemon.variable();
             measure.env(name, address);
         }
-        Err(failure) => eprintln!("bench: no container daemon: {failure}"),
+        Some(Err(failure)) => eprintln!("bench: no container daemon: {failure}"),
+        None => {}
+    }
+    let server = wants("ssh", args).then(Server::start);
+    match &server {
+        Some(Ok(server)) => {
+            let (name, config) = server.variable();
+            measure.env(name, config);
+        }
+        Some(Err(failure)) => eprintln!("bench: no ssh server: {failure}"),
+        None => {}
+    }
+    if daemon.is_none() && server.is_none() {
+        return Err(process::replace(&mut measure));
     }
     process::run(&mut measure)
 }
 
-/// Whether the row that needs a container daemon is among those that are to be measured.
-fn wants_daemon(args: &[OsString]) -> bool {
+/// Whether this row, which needs something brought up, is among those that are to be measured.
+fn wants(row: &str, args: &[OsString]) -> bool {
     let asks = |what: &str| args.iter().any(|arg| arg == what);
     let names_row = args
         .iter()
         .any(|arg| !arg.as_encoded_bytes().starts_with(b"-"));
-    !asks("--help") && (asks("docker") || !names_row)
+    !asks("--help") && (asks(row) || !names_row)
 }
 
 #[cfg(test)]
@@ -65,10 +76,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_daemon_is_started_for_the_row_that_needs_it_alone() {
+    fn what_a_row_needs_is_started_for_that_alone() {
         let wants = |args: &[&str]| {
             let args: Vec<_> = args.iter().map(OsString::from).collect();
-            wants_daemon(&args)
+            wants("docker", &args)
         };
         assert!(wants(&[]) && wants(&["--json"]) && wants(&["exec", "docker"]));
         assert!(!wants(&["exec"]) && !wants(&["--help"]) && !wants(&["read", "--check"]));

@@ -14,6 +14,7 @@ mod pull_tree;
 mod push_tree;
 mod read;
 mod search;
+mod ssh;
 mod stall;
 mod stat_many;
 mod stream;
@@ -116,6 +117,11 @@ pub(crate) const ALL: &[Measure] = &[
         name: "docker",
         about: "exec, many at once, read and acquire at docker, against docker exec and docker run (SPP_TEST_DOCKER names the daemon)",
         run: |place| Box::pin(docker::run(place)),
+    },
+    Measure {
+        name: "ssh",
+        about: "exec and acquire at ssh, against ssh with and without an open master (SPP_TEST_SSH names the configuration)",
+        run: |place| Box::pin(ssh::run(place)),
     },
     Measure {
         name: "idle",
