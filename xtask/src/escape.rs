@@ -4,6 +4,7 @@
 
 use std::ffi::OsString;
 
+use crate::daemon::Daemon;
 use crate::error::{Failure, Result};
 use crate::executables::{self, Profile};
 use crate::process;
@@ -23,11 +24,11 @@ to keep away, or where something is that is said not to be.
 
 Example: cargo xtask escape P01 P02";
 
-/// Builds, and becomes the suite with `args`.
+/// Builds, and runs the suite with `args`.
 ///
 /// # Errors
 ///
-/// When the build fails or the suite cannot be executed. On success this does not return.
+/// When the build fails, the suite cannot be executed, or something gets out.
 pub(crate) fn run(args: &[OsString]) -> Result<()> {
     let workspace = Workspace::load(workspace::root())?;
     executables::build_shipped(&workspace, Profile::Dev)?;
@@ -36,5 +37,16 @@ pub(crate) fn run(args: &[OsString]) -> Result<()> {
         .iter()
         .find(|executable| executable.name == "spp-escape-suite")
         .ok_or_else(|| Failure::new("cargo built no executable `spp-escape-suite`"))?;
-    Err(process::replace(process::command(&suite.path).args(args)))
+    let mut suite = process::command(&suite.path);
+    suite.args(args);
+    // Without one, the table says which columns are left out.
+    let daemon = Daemon::start();
+    match &daemon {
+        Ok(daemon) => {
+            let (name, address) = daemon.variable();
+            suite.env(name, address);
+        }
+        Err(failure) => eprintln!("escape: no container daemon: {failure}"),
+    }
+    process::run(&mut suite)
 }

@@ -24,12 +24,12 @@ pub enum Role {
     Guarded,
 }
 
-/// Who starts a column. None is ever root without a user namespace or a user of its own between.
+/// Who starts a column. None is ever root without a user namespace, a container or a user of its own between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Starter {
     /// A user that no system gives a name to; whoever runs the suite, if that is not root.
     Ordinary,
-    /// Root, for a location that never lets it in.
+    /// Root, for a location that never lets it in, and for one that shows what it does when it does.
     Root,
 }
 
@@ -41,6 +41,8 @@ pub(super) enum By {
     /// A naive engine in bwrap with the flags that come to mind first, as root of a throwaway namespace of users,
     /// mounts, network, names and processes: bwrap as root, without the machine's root.
     NaiveBwrap,
+    /// A naive engine in a container as it is made without any flag, as root.
+    NaiveDocker,
     /// The host library at a location, with or without a policy.
     Location(&'static str, Policy),
 }
@@ -71,6 +73,13 @@ pub const COLUMNS: &[Column] = &[
         by: By::NaiveBwrap,
     },
     Column {
+        name: "naive-docker",
+        title: "docker, naive, as root",
+        role: Role::Control,
+        starter: Starter::Root,
+        by: By::NaiveDocker,
+    },
+    Column {
         name: "local-open",
         title: "local, no policy",
         role: Role::Control,
@@ -98,9 +107,28 @@ pub const COLUMNS: &[Column] = &[
         starter: Starter::Ordinary,
         by: By::Location("bubblewrap", Policy::Strongest),
     },
+    Column {
+        name: "docker-root",
+        title: "docker, by root",
+        role: Role::Guarded,
+        starter: Starter::Root,
+        by: By::Location("docker", Policy::Strongest),
+    },
+    Column {
+        name: "docker-user",
+        title: "docker, by a user",
+        role: Role::Guarded,
+        starter: Starter::Ordinary,
+        by: By::Location("docker", Policy::Strongest),
+    },
 ];
 
 impl Column {
+    /// Whether it takes a container daemon.
+    pub(super) fn needs_daemon(&self) -> bool {
+        matches!(self.by, By::NaiveDocker | By::Location("docker", _))
+    }
+
     /// The one of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {

@@ -15,8 +15,18 @@ pub struct Gap {
 }
 
 const LOCAL: &[&str] = &["local"];
-const BUBBLEWRAP: &[&str] = &["bubblewrap-root", "bubblewrap-user"];
-const EVERYWHERE: &[&str] = &["local", "bubblewrap-root", "bubblewrap-user"];
+const DOCKER: &[&str] = &["docker-root", "docker-user"];
+/// Those that have namespaces of their own.
+const APART: &[&str] = &[
+    "bubblewrap-root",
+    "bubblewrap-user",
+    "docker-root",
+    "docker-user",
+];
+/// Started by root, what runs in a container is not who the sockets of the workspace belong to.
+const SAME_USER: &[&str] = &["bubblewrap-root", "bubblewrap-user", "docker-user"];
+/// The daemon has its own filter in the others.
+const OWN_FILTER_ALONE: &[&str] = &["local", "bubblewrap-root", "bubblewrap-user"];
 
 /// All of them.
 pub const GAPS: &[Gap] = &[
@@ -46,7 +56,7 @@ pub const GAPS: &[Gap] = &[
         sentence: "on which processors yours run can be changed",
     },
     Gap {
-        columns: BUBBLEWRAP,
+        columns: APART,
         ids: &["P27"],
         sentence: "On which processors the engine runs can be changed from inside",
     },
@@ -56,12 +66,17 @@ pub const GAPS: &[Gap] = &[
         sentence: "your other terminals can be written to",
     },
     Gap {
-        columns: BUBBLEWRAP,
+        columns: SAME_USER,
         ids: &["N11", "N12"],
         sentence: "Sockets with a name are shown like files",
     },
     Gap {
-        columns: EVERYWHERE,
+        columns: DOCKER,
+        ids: &["F56", "F57", "F58"],
+        sentence: "Nothing of the workspace can be hidden there, and a policy that asks for it is refused",
+    },
+    Gap {
+        columns: OWN_FILTER_ALONE,
         ids: &["K15"],
         sentence: "a process may weaken itself",
     },

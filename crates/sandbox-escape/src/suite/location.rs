@@ -12,14 +12,16 @@ use sandbox_host::{Host, OpenRequest, Opened, SearchPath};
 
 use super::Failure;
 use super::column::Policy;
+use super::daemon::{self, Daemon};
 use super::outside::{Outside, hide};
 use super::place::Ended;
-use super::{ANSWER, PATIENCE};
+use super::prepare::ORDINARY;
+use super::{ANSWER, PATIENCE, is_root};
 use crate::report::{Report, Told};
 
 /// Where the hostile program and the read-only mount are seen in a place with names of its own.
 const SEEN_HOSTILE: &str = "/hostile";
-const SEEN_READONLY: &str = "/readonly";
+const SEEN_READONLY: &str = daemon::READONLY;
 
 /// A location that is open on the column's workspace.
 pub(super) struct Location {
@@ -144,7 +146,7 @@ impl Neighbour {
 impl Hostile {
     fn seen(location: &str, directory: &Path) -> Self {
         let at = match location {
-            "bubblewrap" => SEEN_HOSTILE.into(),
+            "bubblewrap" | "docker" => SEEN_HOSTILE.into(),
             _ => directory.join("hostile"),
         };
         Self(at.join("spp-escape"))
@@ -218,7 +220,7 @@ fn arrange(
     let mut ground = outside.ground.clone();
     ground.everybody = policy == Policy::Strongest;
     let engine = match name {
-        "bubblewrap" => {
+        "bubblewrap" | "docker" => {
             ground.readonly = SEEN_READONLY.into();
             "spp-engine"
         }
@@ -231,16 +233,16 @@ fn arrange(
         (Policy::None, _) | (_, "") => String::new(),
         (Policy::Strongest, limits) => format!("[sandbox.limits]\n{limits}\n"),
     };
-    std::fs::write(&file, settings(name, policy, directory) + &limits)?;
+    std::fs::write(&file, settings(name, policy, directory)? + &limits)?;
     Ok(file)
 }
 
 /// What a user would write who wants as much as the location takes.
-fn settings(location: &str, policy: Policy, directory: &Path) -> String {
+fn settings(location: &str, policy: Policy, directory: &Path) -> Result<String, Failure> {
     let readonly = directory.join("readonly");
     let hostile = directory.join("hostile");
     let (readonly, hostile) = (readonly.display(), hostile.display());
-    match (location, policy) {
+    Ok(match (location, policy) {
         (_, Policy::None) => String::new(),
         ("local", _) => format!(
             "[sandbox.policy]\nnetwork = 'none'\nrequire = ['network-denied']\n\
@@ -248,11 +250,24 @@ fn settings(location: &str, policy: Policy, directory: &Path) -> String {
              [sandbox.policy.env]\ninherit = ['PATH']\n\
              [sandbox.policy.mounts]\n'{readonly}' = '{readonly}'\n"
         ),
+        ("docker", _) => {
+            let Daemon { address, image } = Daemon::told()?;
+            // Where root asks, nobody in a container is root.
+            let user = match is_root() {
+                true => format!("user = '{ORDINARY}:{ORDINARY}'\n"),
+                false => String::new(),
+            };
+            format!(
+                "[sandbox.policy]\nnetwork = 'none'\n\
+                 require = ['network-denied', 'write-contained', 'process-contained', 'secrets-hidden']\n\
+                 [sandbox.providers.docker.options]\nhost = '{address}'\nimage = '{image}'\n{user}"
+            )
+        }
         _ => format!(
             "[sandbox.policy]\nnetwork = 'none'\n\
              require = ['network-denied', 'write-contained', 'process-contained', 'secrets-hidden']\n\
              hide = ['/workspace/hidden', '/workspace/hidden-file']\n\
              [sandbox.policy.mounts]\n'{SEEN_READONLY}' = '{readonly}'\n'{SEEN_HOSTILE}' = '{hostile}'\n"
         ),
-    }
+    })
 }

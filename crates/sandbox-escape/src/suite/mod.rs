@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`mod@column`] | the places that the hostile program is run in, and who starts them |
 //! | `prepare` | what needs root, or more than one user: directories, copies, the set-user-id helper |
+//! | `daemon` | the container daemon of some columns, and their image |
 //! | `handed` | control groups for a column's user |
 //! | `outside` | what is to be reached, and what was reached of it |
 //! | `place`, `naive`, `location` | running one attempt in a column |
@@ -17,6 +18,7 @@ pub mod column;
 pub mod gaps;
 pub mod table;
 
+mod daemon;
 mod handed;
 mod life;
 mod location;

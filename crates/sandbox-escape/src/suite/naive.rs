@@ -10,6 +10,7 @@ use rustix::process::{Pid, Signal};
 
 use super::Failure;
 use super::column::By;
+use super::daemon::{self, Daemon};
 use super::outside::Outside;
 use super::place::Ended;
 use super::{ANSWER, PATIENCE};
@@ -27,10 +28,14 @@ impl Naive {
     pub(super) fn start(by: By, outside: &Outside) -> Result<Self, Failure> {
         let mut ground = outside.ground.clone();
         // In a process namespace of its own there is nobody else.
-        ground.everybody = by == By::NaiveBwrap;
+        ground.everybody = by != By::Nothing;
+        if by == By::NaiveDocker {
+            ground.readonly = daemon::READONLY.into();
+            ground.engine = daemon::HOSTILE.into();
+        }
         let told = outside.directory.join("workspace/ground.json");
         ground.write(&told)?;
-        let mut start = hostile(by, outside);
+        let mut start = hostile(by, outside)?;
         start.arg(&told).arg(NAIVE_ENGINE);
         let mut child = start
             .process_group(0)
@@ -126,7 +131,7 @@ impl Drop for Lone {
 }
 
 /// The hostile program, without its arguments, as it is started in such a column.
-fn hostile(by: By, outside: &Outside) -> Command {
+fn hostile(by: By, outside: &Outside) -> Result<Command, Failure> {
     let workspace = outside.directory.join("workspace");
     let program = outside.directory.join("hostile/spp-escape");
     let mut start = match by {
@@ -135,17 +140,18 @@ fn hostile(by: By, outside: &Outside) -> Command {
             start.arg(program);
             start
         }
+        By::NaiveDocker => Daemon::told()?.careless(&workspace),
         _ => command(program),
     };
     start.current_dir(workspace);
-    start
+    Ok(start)
 }
 
 /// One attempt without an engine, as a program would run it that thinks of nobody hostile.
 pub(super) fn alone(by: By, id: &str, outside: &Outside) -> Result<Command, Failure> {
     let told = outside.directory.join("workspace/ground.json");
     outside.ground.write(&told)?;
-    let mut start = hostile(by, outside);
+    let mut start = hostile(by, outside)?;
     start
         .arg(told)
         .args(["--one", id])

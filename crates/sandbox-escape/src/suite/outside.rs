@@ -143,7 +143,9 @@ impl Outside {
         if alive.exists() {
             self.end_survivors()?;
         }
-        std::fs::write(alive, "")?;
+        std::fs::write(&alive, "")?;
+        // Who runs there may be another user.
+        std::fs::set_permissions(&alive, std::fs::Permissions::from_mode(0o666))?;
         for path in self.left() {
             remove(&path)?;
         }

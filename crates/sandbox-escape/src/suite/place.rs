@@ -25,7 +25,9 @@ impl Place {
     /// Starts what runs the hostile program in this column.
     pub(super) async fn open(by: By, outside: &Outside) -> Result<Self, Failure> {
         match by {
-            By::Nothing | By::NaiveBwrap => Ok(Self::Naive(Naive::start(by, outside)?)),
+            By::Nothing | By::NaiveBwrap | By::NaiveDocker => {
+                Ok(Self::Naive(Naive::start(by, outside)?))
+            }
             By::Location(name, policy) => {
                 let location = Location::open(name, policy, "", outside).await?;
                 Ok(Self::Location(Box::new(location)))

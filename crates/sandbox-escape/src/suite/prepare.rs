@@ -7,7 +7,8 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use super::column::{Column, Starter};
+use super::column::{Column, Role, Starter};
+use super::daemon::{ADDRESS_VARIABLE, Daemon, IMAGE_VARIABLE, Imported};
 use super::handed::Handed;
 use super::{Failure, is_root, user_of};
 use crate::ground::SECRET;
@@ -25,11 +26,12 @@ pub(super) const DIRECTORY_VARIABLE: &str = "SPP_ESCAPE_DIRECTORY";
 /// The hostile program.
 const HOSTILE: &str = "spp-escape";
 /// What a column runs beside it.
-const EXECUTABLES: [&str; 5] = [
+const EXECUTABLES: [&str; 6] = [
     "spp",
     "spp-engine",
     "spp-escape-suite",
     "spp-provider-bubblewrap",
+    "spp-provider-docker",
     "spp-provider-local",
 ];
 
@@ -38,6 +40,8 @@ pub(super) struct Prepared {
     scratch: TempDir,
     /// Where the executables were built.
     built: PathBuf,
+    /// What some columns need, or why it is not there.
+    daemon: Result<Imported, String>,
 }
 
 impl Prepared {
@@ -57,7 +61,13 @@ impl Prepared {
         }
         let scratch = tempfile::Builder::new().prefix("spp-escape-").tempdir()?;
         set_mode(scratch.path(), 0o755)?;
-        Ok(Self { scratch, built })
+        let helper = is_root().then_some(HELPER);
+        let daemon = Imported::new(&built.join(HOSTILE), helper, scratch.path());
+        Ok(Self {
+            scratch,
+            built,
+            daemon: daemon.map_err(|failure| failure.to_string()),
+        })
     }
 
     /// The process of a column, as its user and in a directory of its own.
@@ -67,6 +77,11 @@ impl Prepared {
         if column.starter == Starter::Root && !is_root() {
             return Err("only root can start it; run the suite as root to have it".into());
         }
+        let daemon = match (&self.daemon, column.needs_daemon()) {
+            (_, false) => None,
+            (Ok(imported), true) => Some(&imported.0),
+            (Err(reason), true) => return Err(reason.clone().into()),
+        };
         let user = user_of(column.starter);
         let directory = self.scratch.path().canonicalize()?.join(column.name);
         for name in ["", "workspace", "neighbour", "readonly", "hostile", "bin"] {
@@ -75,6 +90,12 @@ impl Prepared {
             own(&path, user)?;
         }
         set_mode(&directory, 0o700)?;
+        if daemon.is_some() && column.role == Role::Guarded {
+            // What is in a container is theirs.
+            for name in ["workspace", "neighbour"] {
+                own(&directory.join(name), is_root().then_some(ORDINARY))?;
+            }
+        }
         std::fs::write(directory.join("readonly/file"), "not to be changed\n")?;
         own(&directory.join("readonly/file"), user)?;
         for name in EXECUTABLES {
@@ -91,7 +112,10 @@ impl Prepared {
                 let mut command = crate::hostile::command("setpriv");
                 command
                     .args([format!("--reuid={user}"), format!("--regid={user}")])
-                    .arg("--clear-groups")
+                    .arg(match daemon.and_then(Daemon::group) {
+                        Some(group) => format!("--groups={group}"),
+                        None => "--clear-groups".to_owned(),
+                    })
                     .arg(suite);
                 let handed = Handed::over_to(user, column.name);
                 (handed.start(&command), Some(handed))
@@ -104,6 +128,11 @@ impl Prepared {
             .env(SECRET_VARIABLE, format!("{SECRET}{}", random()?))
             .env(DIRECTORY_VARIABLE, &directory)
             .current_dir(&directory);
+        if let Some(daemon) = daemon {
+            command
+                .env(ADDRESS_VARIABLE, &daemon.address)
+                .env(IMAGE_VARIABLE, &daemon.image);
+        }
         Ok((command, handed))
     }
 
