@@ -165,6 +165,8 @@ def check_spec(spec):
             raise Fault("policy_unmet", "nothing enforces the limit %s here" % kind)
     if spec.get("template") is not None:
         raise Fault("unsupported_spec", "there are no templates here")
+    if spec.get("lease_ms") is not None:
+        raise Fault("unsupported", "a sandbox ends with its connection here, and no sooner")
     if spec.get("linger_ms") is not None:
         raise Fault("unsupported", "a sandbox ends with its connection here")
     if spec.get("root") is not None and not os.path.isabs(need(spec["root"], str, "root")):

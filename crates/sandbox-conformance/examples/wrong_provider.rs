@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use sandbox_engine::{EngineProvider, Place, ProviderOptions};
 use serde_json::{Value, json};
-use spp_server::ServeOptions;
+use spp_server::{Ended, ServeOptions};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -68,7 +68,10 @@ async fn serve(lie: String) {
     let (host, theirs) = tokio::io::duplex(1024 * 1024);
     let (reader, writer) = tokio::io::split(theirs);
     let serving = tokio::spawn(async move {
-        let _ = spp_server::serve(provider, reader, writer, ServeOptions::default()).await;
+        let served = spp_server::serve(provider, reader, writer, ServeOptions::default());
+        if served.await.is_ok_and(|ended| ended == Ended::HostSilent) {
+            exit(0);
+        }
     });
     let (from_server, to_server) = tokio::io::split(host);
     let (send, lines) = unbounded_channel();
@@ -207,6 +210,8 @@ impl Liar {
             {
                 exit(1)
             }
+            // Only a message counts.
+            "life/any_line_keeps_a_lease" if line.is_empty() => {}
             "framing/a_byte_order_mark_at_the_start_is_tolerated"
                 if line.starts_with("\u{feff}".as_bytes()) =>
             {
@@ -267,6 +272,10 @@ impl Liar {
                 if message["params"]["limits"]["max_line_bytes"] == 1 =>
             {
                 return refuse(&id, -32602);
+            }
+            ("life/a_host_that_says_nothing_for_a_lease_is_gone", "acquire") => {
+                message["params"]["spec"]["lease_ms"] = Value::Null;
+                return self.pass(message.to_string());
             }
             ("handshake/every_mandatory_verb_is_there", "stat_many") => return refuse(&id, -32601),
             ("idempotency/another_life_is_lost_and_untouched", _)

@@ -200,6 +200,12 @@ async fn ask(place: &Place, capability: Capability) -> Result<Vec<Result<()>>, c
             let update = Update::default();
             provider.update(&ctx, &place.spec.id, &update).await
         }
+        Capability::Lease => {
+            let mut leased = place.spec.clone();
+            leased.id = fresh_id();
+            leased.lease = Some(std::time::Duration::from_secs(60));
+            provider.acquire(&ctx, &leased).await.map(drop)
+        }
         // A wish that accompanies an acquire, and no verb: what cannot linger is not asked to.
         Capability::Linger => return Ok(Vec::new()),
     };

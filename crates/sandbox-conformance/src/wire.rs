@@ -163,6 +163,8 @@ wire_checks! {
     life::sigterm_means_the_same [] "10.3";
     life::the_loss_of_both_pipes_ends_it [] "10.2" "10.3";
     life::nothing_outlives_a_provider_that_is_killed [] "10.6";
+    life::a_host_that_says_nothing_for_a_lease_is_gone [Lease] "8.8" "10.6";
+    life::any_line_keeps_a_lease [Lease] "8.8";
     life::shutdown_takes_no_new_work [] "10.1";
     life::a_daemon_that_holds_the_output_holds_no_call [] "7.7.3";
     life::children_do_not_inherit_the_connection [] "1.6";

@@ -57,11 +57,13 @@ pub enum Capability {
     Update,
     /// Sandboxes that outlive a connection for a while.
     Linger,
+    /// Sandboxes that end by themselves when nothing is heard from their owner.
+    Lease,
 }
 
 impl Capability {
     /// Every capability.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::ReadMany,
         Self::Edit,
         Self::MakeDirectory,
@@ -85,6 +87,7 @@ impl Capability {
         Self::Prepare,
         Self::Update,
         Self::Linger,
+        Self::Lease,
     ];
 
     /// The capability without which `verb` answers `Unsupported`; `None` for a mandatory verb.

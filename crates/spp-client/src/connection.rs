@@ -20,12 +20,15 @@ use spp_protocol::version;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::call::{Plan, call, ping, wedged};
-use crate::options::{ConnectOptions, ConnectionEnd, Liveness, Stats};
+use crate::options::{ConnectOptions, ConnectionEnd, Liveness, Stats, Strictness};
 use crate::shared::{ENDING_SLOTS, Shared};
 use crate::transport::{Answers, Requests};
 
 /// Calls are cancelled by their own futures; this only has to be longer than any.
 const NEVER: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// How long whoever watches an engine may take to say why it takes nothing more.
+const TELL: Duration = Duration::from_secs(2);
 
 /// Most bytes of short lines, requests not counted, that may wait for a peer that does not read.
 const CONTROL_LIMIT: usize = 16 * 1024 * 1024;
@@ -190,11 +193,20 @@ fn start(
     let writing = tokio::spawn({
         let shared = Arc::clone(&shared);
         async move {
-            if let Err(error) = lane_writer.run(writer).await {
+            let Err(error) = lane_writer.run(writer).await else {
+                return;
+            };
+            if shared.strictness == Strictness::Provider {
                 shared.finish(ConnectionEnd::disconnected(format!(
                     "writing to the provider failed: {error}"
                 )));
+                return;
             }
+            // Whoever watches the engine knows better why it is gone.
+            tokio::time::sleep(TELL).await;
+            shared.finish(ConnectionEnd::lost(format!(
+                "writing to the engine failed: {error}"
+            )));
         }
     });
     shared.set_writer(writing.abort_handle());

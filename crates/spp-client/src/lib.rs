@@ -32,6 +32,7 @@ pub mod stderr;
 mod call;
 mod fit;
 mod guard;
+mod lease;
 mod life;
 mod pending;
 mod provider;

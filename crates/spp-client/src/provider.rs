@@ -15,6 +15,7 @@ use spp_protocol::message::lifecycle::{
 
 use crate::call::{Plan, call, judged};
 use crate::connection::Connection;
+use crate::lease;
 use crate::sandbox::RemoteSandbox;
 
 /// `Provider` is implemented for the shared connection, because the sandboxes it gives out hold it.
@@ -107,6 +108,10 @@ impl Connection {
         spec: &AcquireSpec,
         describe: impl FnOnce(Descriptor) -> Descriptor + Send,
     ) -> Result<Arc<dyn Sandbox>> {
+        if let Some(lease) = spec.lease {
+            // Before it is asked: a sandbox that is there needs them at once.
+            lease::keep(&self.shared, lease);
+        }
         let plan = Plan::new(Verb::Acquire);
         let answer = call(&self.shared, ctx, plan, |meta| {
             AcquireParams::encode(spec, meta)

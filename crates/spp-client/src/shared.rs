@@ -23,6 +23,7 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use crate::guard::{Answer, AnswerKind, Form, Verdict, inspect};
+use crate::lease::Lease;
 use crate::life::Lives;
 use crate::options::{ConnectionEnd, Counters, Stats, Strictness, count};
 use crate::pending::PendingCalls;
@@ -60,7 +61,8 @@ pub(crate) struct Shared {
     pub(crate) max_line: AtomicUsize,
     /// Sends requests; set once the client behind us is built.
     pub(crate) service: OnceLock<RpcService>,
-    strictness: Strictness,
+    pub(crate) strictness: Strictness,
+    pub(crate) lease: Lease,
     opened: Instant,
     /// When the last line came, in milliseconds after `opened`.
     last_line: AtomicU64,
@@ -99,6 +101,7 @@ impl Shared {
             max_line: AtomicUsize::new(max_line),
             service: OnceLock::new(),
             strictness,
+            lease: Lease::default(),
             opened: now,
             last_line: AtomicU64::new(0),
             bad_lines: Mutex::new((now, 0)),

@@ -3,6 +3,8 @@
 //! So a provider cannot half-support a verb by accident, a host sees the same refusal from every
 //! provider, and the declared capabilities are the truth.
 
+use std::time::Duration;
+
 use sandbox_core::file::{Change, Durability, Precondition, WriteRequest};
 use sandbox_core::process::{ExecRequest, SpawnRequest, Stdin};
 use sandbox_core::{AcquireSpec, Capabilities, Capability, Error, ErrorKind, Result, Verb};
@@ -15,7 +17,27 @@ pub(crate) fn verb(capabilities: &Capabilities, verb: Verb) -> Result<()> {
     }
 }
 
+/// The shortest lease: below it a busy machine would be taken for a dead one.
+const SHORTEST_LEASE: Duration = Duration::from_millis(200);
+
 pub(crate) fn acquire(capabilities: &Capabilities, spec: &AcquireSpec) -> Result<()> {
+    if let Some(lease) = spec.lease {
+        require(
+            capabilities,
+            Verb::Acquire,
+            Capability::Lease,
+            "a sandbox that ends when nothing is heard from its owner",
+        )?;
+        if lease < SHORTEST_LEASE {
+            return Err(
+                Error::refused(Verb::Acquire, ErrorKind::InvalidArgument).detail(format_args!(
+                    "a lease of {} ms is too short to tell a dead host from a busy one; make it {} ms or more",
+                    lease.as_millis(),
+                    SHORTEST_LEASE.as_millis()
+                )),
+            );
+        }
+    }
     if spec.linger.is_some() {
         require(
             capabilities,

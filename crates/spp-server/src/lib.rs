@@ -25,6 +25,7 @@ mod dispatch;
 mod failure;
 mod gate;
 mod junk;
+mod lease;
 mod log;
 mod methods;
 mod notice;

@@ -84,6 +84,8 @@ pub enum Ended {
     HostDeaf,
     /// [`ServeOptions::stop`] was raised.
     Stopped,
+    /// Nothing was heard from the host for as long as a sandbox was to live without.
+    HostSilent,
 }
 
 /// Why a connection could not be served to its end.
@@ -149,7 +151,9 @@ impl Connection {
         writing: &mut JoinHandle<std::io::Result<()>>,
         stop: &Cancel,
     ) -> Result<Ended, ServeError> {
+        let session = Arc::clone(&self.session);
         let mut stopped = pin!(stop.cancelled());
+        let mut lapsed = pin!(session.leases.lapsed());
         let mut lines = LineReader::new(reader, self.session.max_line());
         let mut reads = 0;
         loop {
@@ -164,10 +168,14 @@ impl Connection {
                 filled = lines.fill() => filled,
                 _ = &mut *writing => return Ok(Ended::HostDeaf),
                 () = &mut stopped => return Ok(Ended::Stopped),
+                lease = &mut lapsed => {
+                    tracing::warn!("nothing was heard from the host for {} ms", lease.as_millis());
+                    return Ok(Ended::HostSilent);
+                }
             };
             match filled {
                 Ok(0) => return Ok(Ended::HostGone),
-                Ok(_) => {}
+                Ok(_) => session.leases.heard(),
                 Err(error) => return Err(ServeError::Read(error)),
             }
             // A host that floods always has more to read: now and then the rest of this process gets

@@ -22,6 +22,7 @@ use tokio::task::AbortHandle;
 
 use crate::call::{Call, Id};
 use crate::junk::Junk;
+use crate::lease::Leases;
 use crate::serve::LogLevel;
 use crate::{failure, notice};
 
@@ -41,6 +42,7 @@ pub(crate) struct Session {
     pub(crate) instance: String,
     pub(crate) log_level: Option<LogLevel>,
     pub(crate) junk: Junk,
+    pub(crate) leases: Leases,
     /// What the host receives at most; set by `initialize`.
     host: OnceLock<Limits>,
     draining: AtomicBool,
@@ -57,6 +59,8 @@ struct Entry {
     sandbox: Arc<dyn Sandbox>,
     generation: u64,
     outlives: Outlives,
+    /// How long the host may be silent.
+    lease: Option<Duration>,
     watcher: AbortHandle,
 }
 
@@ -94,6 +98,7 @@ impl Session {
             instance,
             log_level,
             junk: Junk::default(),
+            leases: Leases::default(),
             host: OnceLock::new(),
             draining: AtomicBool::new(false),
             long_answers: AtomicUsize::new(0),
@@ -223,7 +228,12 @@ impl Session {
     }
 
     /// Makes a sandbox known, and watches for its end.
-    pub(crate) fn adopt(self: &Arc<Self>, sandbox: Arc<dyn Sandbox>, outlives: Outlives) {
+    pub(crate) fn adopt(
+        self: &Arc<Self>,
+        sandbox: Arc<dyn Sandbox>,
+        outlives: Outlives,
+        lease: Option<Duration>,
+    ) {
         let descriptor = sandbox.descriptor();
         let id = descriptor.id.clone();
         let generation = descriptor.generation.0;
@@ -243,12 +253,15 @@ impl Session {
             sandbox,
             generation,
             outlives,
+            lease,
             watcher,
         };
         self.lost().remove(&id);
-        if let Some(old) = self.sandboxes().insert(id, entry) {
+        let mut sandboxes = self.sandboxes();
+        if let Some(old) = sandboxes.insert(id, entry) {
             old.watcher.abort();
         }
+        self.note_leases(&sandboxes);
     }
 
     /// A sandbox ended: drops it and tells the host.
@@ -259,6 +272,7 @@ impl Session {
             .is_some_and(|entry| entry.generation == generation)
         {
             sandboxes.remove(id);
+            self.note_leases(&sandboxes);
             if let Closed::Lost { reason } = closed {
                 self.lost().insert(id.clone(), reason.clone());
             }
@@ -271,7 +285,12 @@ impl Session {
 
     /// A sandbox was released: drops it and tells the host.
     pub(crate) fn released(&self, id: &SandboxId) {
-        let entry = self.sandboxes().remove(id);
+        let entry = {
+            let mut sandboxes = self.sandboxes();
+            let entry = sandboxes.remove(id);
+            self.note_leases(&sandboxes);
+            entry
+        };
         if let Some(entry) = entry {
             entry.watcher.abort();
             let line = notice::sandbox_closed(id.as_str(), entry.generation, &Closed::Released);
@@ -300,6 +319,12 @@ impl Session {
         {
             tracing::warn!("not every sandbox was released in time");
         }
+    }
+
+    /// Takes note of how long the host may be silent now.
+    fn note_leases(&self, sandboxes: &HashMap<SandboxId, Entry>) {
+        let leases = sandboxes.values().filter_map(|entry| entry.lease);
+        self.leases.set(leases.min());
     }
 
     fn calls(&self) -> MutexGuard<'_, HashMap<Id, Call>> {

@@ -15,6 +15,9 @@ use crate::options::Options;
 
 /// How long the program may take over a question.
 pub(crate) const ASK: Duration = Duration::from_secs(30);
+/// How long a question may be without an answer before the daemon is asked for a sign of life, and how long that may take.
+const QUIET: Duration = Duration::from_secs(5);
+const ALIVE: Duration = Duration::from_secs(10);
 /// How long what it said may take to come once it has ended.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Most bytes of an answer that are looked at.
@@ -113,7 +116,7 @@ impl Cli {
         command
     }
 
-    /// Asks something, and ends what does not answer within `limit`.
+    /// Asks something, and ends what does not answer within `limit`, or sooner if the daemon does not answer anything.
     ///
     /// # Errors
     ///
@@ -124,10 +127,25 @@ impl Cli {
         arguments: &[impl AsRef<OsStr>],
         limit: Duration,
     ) -> io::Result<Answer> {
-        self.answer(spawner, self.command(arguments), limit).await
+        let mut asked = std::pin::pin!(self.answer(spawner, self.command(arguments), limit));
+        let stopped = async {
+            loop {
+                tokio::time::sleep(QUIET).await;
+                let version = self.command(["version", "--format={{.Server.Version}}"]);
+                let alive = self.answer(spawner, version, ALIVE).await;
+                if alive.is_err_and(|error| error.kind() == io::ErrorKind::TimedOut) {
+                    return;
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            answer = &mut asked => answer,
+            () = stopped => Err(io::ErrorKind::TimedOut.into()),
+        }
     }
 
-    /// The same, of a command that was made before.
+    /// Has a command answer that was made before, and ends it if it does not within `limit`.
     ///
     /// # Errors
     ///

@@ -374,6 +374,11 @@ impl Maker for Docker {
         descriptor
     }
 
+    async fn lost(&self, container: &mut Container, _id: &SandboxId) -> Result<()> {
+        // One that was paused, or cut off from its daemon, has not ended by itself.
+        container.remove(&self.spawner).await
+    }
+
     async fn clear(
         &self,
         container: &mut Container,

@@ -7,6 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use sandbox_core::{
     AcquireSpec, EnvChange, EnvInherit, EnvPolicy, Error, ErrorKind, Network, Result, Verb,
@@ -27,6 +28,9 @@ pub(crate) const TMP: &str = "/tmp";
 const INHERITED: [&str; 2] = ["COLORTERM", "TERM"];
 /// Variables that concern the provider's own start.
 const OWN: [&str; 2] = ["SPP_HOST", "SPP_HOST_PID"];
+
+/// Without a sign of life for this long either side of an engine takes the other for gone, where nothing else is asked for.
+const LEASE: Duration = Duration::from_secs(20);
 
 /// Whether there is a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +102,8 @@ impl Plan {
         let mut inside = spec.clone();
         inside.root = Some(WORKSPACE.to_owned());
         inside.options = None;
+        // A daemon that was stopped or killed, and a container that was paused, leave the pipes as they are.
+        inside.lease = Some(spec.lease.unwrap_or(LEASE));
         inside.policy.env = environment(&spec.policy.env, own);
         Ok(Self {
             options,

@@ -110,6 +110,10 @@ fn requests(capability: Capability) -> Vec<(&'static str, Value)> {
         Capability::List => ("list", json!({})),
         Capability::Prepare => ("prepare", json!({"template": {"name": "template"}})),
         Capability::Update => ("update", json!({"sandbox": "asked"})),
+        Capability::Lease => (
+            "acquire",
+            json!({"spec": {"sandbox": "leased", "lease_ms": 60_000}}),
+        ),
         // A wish that accompanies an acquire, and no verb: what cannot linger is not asked to.
         Capability::Linger => return Vec::new(),
     };

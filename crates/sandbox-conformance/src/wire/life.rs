@@ -140,6 +140,46 @@ pub(super) async fn nothing_outlives_a_provider_that_is_killed(subject: &Subject
     nothing_is_left(subject, &peer, "SIGKILL", CLEANED).await
 }
 
+/// The lease of these checks. A busy machine keeps it without trouble.
+const LEASE: Duration = Duration::from_secs(2);
+/// How often a host gives a sign of life within it.
+const SIGNS: u32 = 8;
+
+/// A provider in whose sandbox, which has a lease, a daemon beats. It is given signs of life until the daemon does.
+async fn leased(subject: &Subject) -> Result<Peer, Failure> {
+    let mut peer = subject.ready().await?;
+    let (mut spec, workspace) = subject.spec()?;
+    spec["lease_ms"] = json!(LEASE.as_millis());
+    let acquired = subject.acquire_by(&mut peer, spec, workspace).await?;
+    peer.sandbox = Some(acquired);
+    let process = line(&peer, HEART);
+    peer.ask_verb("exec", json!({ "process": process })).await?;
+    heart_beats(&mut peer).await?;
+    Ok(peer)
+}
+
+pub(super) async fn a_host_that_says_nothing_for_a_lease_is_gone(subject: &Subject) -> Verdict {
+    let mut peer = leased(subject).await?;
+    // Both pipes stay open.
+    peer.exited(LEASE + END).await?;
+    nothing_is_left(subject, &peer, "a lease without a sign of life", DYING).await
+}
+
+pub(super) async fn any_line_keeps_a_lease(subject: &Subject) -> Verdict {
+    let mut peer = leased(subject).await?;
+    for _ in 0..3 * SIGNS {
+        peer.bytes(b"\n").await?;
+        peer.settle_for(LEASE / SIGNS).await?;
+    }
+    ensure!(
+        peer.process.status().is_none(),
+        "it ended although it had signs of life"
+    );
+    peer.ok("ping", json!({})).await?;
+    peer.end_input();
+    ends(subject, &mut peer, "the end of its input").await
+}
+
 pub(super) async fn shutdown_takes_no_new_work(subject: &Subject) -> Verdict {
     let mut peer = subject.sandbox().await?;
     let process = line(&peer, HEART);

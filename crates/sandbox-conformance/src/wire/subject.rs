@@ -120,6 +120,16 @@ impl Subject {
     /// A fresh sandbox.
     pub(super) async fn acquire(&self, peer: &mut Peer) -> Result<Acquired, Failure> {
         let (spec, workspace) = self.spec()?;
+        self.acquire_by(peer, spec, workspace).await
+    }
+
+    /// A sandbox by a spec that [`spec`](Self::spec) gave.
+    pub(super) async fn acquire_by(
+        &self,
+        peer: &mut Peer,
+        spec: Value,
+        workspace: Option<PathBuf>,
+    ) -> Result<Acquired, Failure> {
         let id = peer.ask("acquire", json!({ "spec": spec })).await?;
         // Some places take their time to come up.
         let limit = std::time::Duration::from_secs(50);

@@ -55,7 +55,7 @@ const SHELLS: [&str; 4] = ["/bin/bash", "/usr/bin/bash", "/bin/sh", "/usr/bin/sh
 /// What a provider of these sandboxes can do.
 #[must_use]
 pub fn capabilities() -> Capabilities {
-    let own = [Capability::Probe, Capability::List];
+    let own = [Capability::Probe, Capability::List, Capability::Lease];
     engine::capabilities().iter().chain(own).collect()
 }
 

@@ -51,11 +51,11 @@ impl Plan {
                 ),
             );
         }
-        if spec.linger.is_some() || spec.lease.is_some() {
+        if spec.linger.is_some() {
             return refused(
                 ErrorKind::UnsupportedSpec,
                 format!(
-                    "a sandbox of {location} lives exactly as long as its connection; leave lease and linger out"
+                    "a sandbox of {location} lives no longer than its connection; leave linger out"
                 ),
             );
         }

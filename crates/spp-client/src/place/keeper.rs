@@ -8,7 +8,7 @@
 //! - A sandbox that ended by itself is lost, for good: its id can be acquired again, and is then another life.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -92,6 +92,16 @@ pub trait Maker: Send + Sync + 'static {
     async fn clear(&self, rest: &mut Self::Rest, id: &SandboxId, left: Left)
     -> Result<Disposition>;
 
+    /// Sees at once to a place whose engine has ended by itself, ahead of [`clear`](Self::clear): what is paused, or cut off,
+    /// may be there still, and nobody may ask for it again for long.
+    ///
+    /// # Errors
+    ///
+    /// What may be left. It is logged, and `clear` is asked all the same.
+    async fn lost(&self, _rest: &mut Self::Rest, _id: &SandboxId) -> Result<()> {
+        Ok(())
+    }
+
     /// What [`release`](Provider::release) does where no place is: something may have been kept.
     ///
     /// # Errors
@@ -126,7 +136,7 @@ pub trait Maker: Send + Sync + 'static {
 /// A release is not answered before everything inside is gone. A sandbox that ended by itself is lost: its id can be
 /// acquired again, and is then another life.
 pub struct Keeper<M: Maker> {
-    maker: M,
+    maker: Arc<M>,
     slots: Mutex<HashMap<SandboxId, Arc<Slot<M::Rest>>>>,
 }
 
@@ -161,7 +171,7 @@ impl<M: Maker> Keeper<M> {
     #[must_use]
     pub fn new(maker: M) -> Self {
         Self {
-            maker,
+            maker: Arc::new(maker),
             slots: Mutex::default(),
         }
     }
@@ -220,6 +230,7 @@ impl<M: Maker> Keeper<M> {
         &self,
         ctx: &Ctx,
         spec: &AcquireSpec,
+        slot: &Arc<Slot<M::Rest>>,
         living: &mut Option<Living<M::Rest>>,
     ) -> Result<Arc<dyn Sandbox>> {
         if let Some(known) = living {
@@ -240,6 +251,8 @@ impl<M: Maker> Keeper<M> {
             *living = None;
         }
         let made = self.make(ctx, spec).await?;
+        let watch = watch(Arc::clone(&self.maker), Arc::downgrade(slot), &made);
+        tokio::spawn(watch);
         Ok(Arc::clone(&living.insert(made).sandbox))
     }
 
@@ -334,7 +347,7 @@ impl<M: Maker> Provider for Keeper<M> {
     async fn acquire(&self, ctx: &Ctx, spec: &AcquireSpec) -> Result<Arc<dyn Sandbox>> {
         let slot = self.slot(&spec.id);
         let acquired = match within(ctx, Verb::Acquire, &spec.id, slot.lock()).await {
-            Ok(mut living) => self.acquire_in(ctx, spec, &mut living).await,
+            Ok(mut living) => self.acquire_in(ctx, spec, &slot, &mut living).await,
             Err(error) => Err(error),
         };
         self.give_back(&spec.id, slot);
@@ -384,6 +397,32 @@ impl<M: Maker> Provider for Keeper<M> {
 
     async fn update(&self, _ctx: &Ctx, id: &SandboxId, _update: &Update) -> Result<()> {
         Err(unsupported::<M>(Verb::Update).on(id))
+    }
+}
+
+/// Waits for the end of an engine, and has its place seen to if it is the one that the slot still has.
+fn watch<M: Maker>(
+    maker: Arc<M>,
+    slot: Weak<Slot<M::Rest>>,
+    living: &Living<M::Rest>,
+) -> impl Future<Output = ()> + Send + use<M> {
+    let gone = living.engine.gone();
+    let (id, generation) = (
+        living.spec.id.clone(),
+        living.sandbox.descriptor().generation,
+    );
+    async move {
+        gone.await;
+        let Some(slot) = slot.upgrade() else { return };
+        let mut living = slot.lock().await;
+        let Some(known) = living.as_mut().filter(|known| {
+            !known.is_released && known.sandbox.descriptor().generation == generation
+        }) else {
+            return;
+        };
+        if let Err(error) = maker.lost(&mut known.rest, &id).await {
+            tracing::warn!(sandbox = %id, %error, "what is left of a sandbox that was lost");
+        }
     }
 }
 

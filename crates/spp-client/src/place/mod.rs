@@ -63,6 +63,7 @@ pub fn capabilities() -> Capabilities {
         Capability::Spawn,
         Capability::PushTree,
         Capability::PullTree,
+        Capability::Lease,
     ]
     .into_iter()
     .collect()

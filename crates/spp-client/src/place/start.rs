@@ -283,6 +283,15 @@ impl Placed {
         *self.gone.borrow() == State::There && !self.connection.is_closed()
     }
 
+    /// Resolves when the process that the place hangs on was waited for, whoever ended it.
+    pub fn gone(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut gone = self.gone.clone();
+        async move {
+            // The sender is only dropped by a task that was ended with the whole runtime.
+            let _ = gone.wait_for(|state| *state != State::There).await;
+        }
+    }
+
     /// Ends the place, and waits until it is gone.
     ///
     /// # Errors

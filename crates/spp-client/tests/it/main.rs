@@ -3,6 +3,7 @@
 mod cancel;
 mod ending;
 mod faults;
+mod lease;
 mod loss;
 mod memory;
 mod peer;

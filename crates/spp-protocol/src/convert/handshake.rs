@@ -10,7 +10,7 @@ use crate::message::handshake::{CapabilityTree, Peer, ShutdownMode};
 use crate::message::stream::{CloseReason, Progress, SandboxClosed};
 
 /// Where each capability is in the tree: its group, and its name there.
-pub const PATH_OF_CAPABILITY: [(Capability, &str, &str); 23] = [
+pub const PATH_OF_CAPABILITY: [(Capability, &str, &str); 24] = [
     (Capability::ReadMany, "files", "read_many"),
     (Capability::Edit, "files", "edit"),
     (Capability::MakeDirectory, "files", "make_directory"),
@@ -34,6 +34,7 @@ pub const PATH_OF_CAPABILITY: [(Capability, &str, &str); 23] = [
     (Capability::Prepare, "lifecycle", "prepare"),
     (Capability::Update, "lifecycle", "update"),
     (Capability::Linger, "lifecycle", "linger"),
+    (Capability::Lease, "lifecycle", "lease"),
 ];
 
 impl CapabilityTree {

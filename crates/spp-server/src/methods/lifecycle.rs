@@ -115,11 +115,11 @@ async fn acquire(begun: Begun<AcquireParams>) -> Result<SandboxResult> {
     let spec = params.decode()?;
     gate::acquire(&work.session.info.capabilities, &spec)?;
     let provider = Arc::clone(&work.session.provider);
-    let outlives = outlives(&spec);
+    let (outlives, lease) = (outlives(&spec), spec.lease);
     let sandbox = work
         .run(|ctx| async move { provider.acquire(&ctx, &spec).await })
         .await?;
-    Ok(given_out(&work.session, sandbox, outlives))
+    Ok(given_out(&work.session, sandbox, outlives, lease))
 }
 
 async fn attach(begun: Begun<AttachParams>) -> Result<SandboxResult> {
@@ -130,7 +130,7 @@ async fn attach(begun: Begun<AttachParams>) -> Result<SandboxResult> {
         .run(|ctx| async move { provider.attach(&ctx, &state).await })
         .await?;
     // Only what outlived a connection can be attached to, and it goes on to do so.
-    Ok(given_out(&work.session, sandbox, Outlives::ForAWhile))
+    Ok(given_out(&work.session, sandbox, Outlives::ForAWhile, None))
 }
 
 fn outlives(spec: &AcquireSpec) -> Outlives {
@@ -144,9 +144,10 @@ fn given_out(
     session: &Arc<Session>,
     sandbox: Arc<dyn Sandbox>,
     outlives: Outlives,
+    lease: Option<Duration>,
 ) -> SandboxResult {
     let descriptor = sandbox.descriptor();
-    session.adopt(sandbox, outlives);
+    session.adopt(sandbox, outlives, lease);
     SandboxResult::encode((*descriptor).clone())
 }
 

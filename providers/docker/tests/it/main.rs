@@ -4,6 +4,8 @@
 //! fails: nothing here is skipped.
 
 mod channel;
+mod daemon;
+mod frozen;
 mod life;
 mod limits;
 mod refused;
