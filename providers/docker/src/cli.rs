@@ -32,6 +32,15 @@ pub(crate) struct Cli {
     target: Vec<String>,
 }
 
+/// Whose program it is, as far as its arguments differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Family {
+    /// Docker's own, and what is like it in all that we ask.
+    Docker,
+    /// Podman, by whatever name.
+    Podman,
+}
+
 /// What it answered.
 #[derive(Debug)]
 pub(crate) struct Answer {
@@ -93,6 +102,21 @@ impl Cli {
         let host = self.target.iter().find_map(|it| it.strip_prefix("--host="));
         host.and_then(|host| host.split_once("://"))
             .is_some_and(|(scheme, _)| scheme != "unix" && scheme != "fd")
+    }
+
+    /// Whose program this is. It says so itself: its name may be a link of another.
+    ///
+    /// # Errors
+    ///
+    /// As [`ask`](Self::ask).
+    pub(crate) async fn family(&self, spawner: &Spawner) -> io::Result<Family> {
+        let answer = self.ask(spawner, &["--version"], ASK).await?;
+        let is_podman = answer.output.starts_with("podman ");
+        Ok(if is_podman {
+            Family::Podman
+        } else {
+            Family::Docker
+        })
     }
 
     /// The command with these arguments, which is not started.

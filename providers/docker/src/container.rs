@@ -9,7 +9,7 @@ use sandbox_core::{Error, ErrorKind, LimitKind, Result, SandboxId, Verb};
 use spp_client::place::{Refusal, SECRET_VARIABLE, Spawner};
 
 use crate::channel::{Channel, SOCKET};
-use crate::cli::{ASK, Cli};
+use crate::cli::{ASK, Cli, Family};
 use crate::limits::Kept;
 use crate::plan::{HOME, NetworkView, Plan, TMP, WORKSPACE};
 use crate::{owner, refusal};
@@ -153,12 +153,14 @@ impl Container {
 /// - `name`: what it will be called
 /// - `engine`: its executable on this machine
 /// - `channel`: how it will be reached
+/// - `family`: whose program is asked
 pub(crate) fn create(
     name: &str,
     id: &SandboxId,
     plan: &Plan,
     engine: &Path,
     channel: &Channel,
+    family: Family,
 ) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = Vec::new();
     let mut add = |argument: &str| arguments.push(argument.into());
@@ -204,8 +206,11 @@ pub(crate) fn create(
     add(&format!("--user={user}"));
     // Theirs, and not only of a mode that lets them: runtimes take over the mode of what the image has there.
     let in_memory = |at: &str, bytes: u64, mode: &str| {
-        let (user, group) = (user.user, user.group);
-        format!("--tmpfs={at}:rw,exec,nosuid,nodev,size={bytes},mode={mode},uid={user},gid={group}")
+        let owned = match family {
+            Family::Docker => format!("uid={},gid={}", user.user, user.group),
+            Family::Podman => "U".to_owned(),
+        };
+        format!("--tmpfs={at}:rw,exec,nosuid,nodev,size={bytes},mode={mode},{owned}")
     };
     // Both are the user's: a directory of this name in the image may have a mode that wins over the one that is asked for.
     add(&in_memory(TMP, TMP_BYTES, "1777"));

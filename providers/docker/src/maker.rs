@@ -16,7 +16,7 @@ use spp_client::place::{
 };
 
 use crate::channel::{self, Channel, Channels};
-use crate::cli::{ASK, Answer, Cli};
+use crate::cli::{ASK, Answer, Cli, Family};
 use crate::container::{Container, Made};
 use crate::options::{Options, Pull};
 use crate::plan::Plan;
@@ -49,6 +49,8 @@ pub(crate) struct Docker {
     /// The daemons on which it was looked for what others have left.
     tidied: tokio::sync::Mutex<Vec<Cli>>,
     channels: Channels,
+    /// The programs that were asked whose they are.
+    families: tokio::sync::Mutex<Vec<(Cli, Family)>>,
 }
 
 impl Docker {
@@ -67,12 +69,25 @@ impl Docker {
             spawner: Arc::new(Spawner::new()?),
             tidied: tokio::sync::Mutex::default(),
             channels: Channels::default(),
+            families: tokio::sync::Mutex::default(),
         })
     }
 
     async fn ask(&self, cli: &Cli, arguments: &[&str], limit: Duration) -> Result<Answer, Refusal> {
         let answer = cli.ask(&self.spawner, arguments, limit).await;
         answer.map_err(|error| refusal::of_asking(cli, &error))
+    }
+
+    /// Whose program it is, which is asked once.
+    async fn family(&self, cli: &Cli) -> Result<Family, Refusal> {
+        let mut known = self.families.lock().await;
+        if let Some((_, family)) = known.iter().find(|(asked, _)| asked == cli) {
+            return Ok(*family);
+        }
+        let family = cli.family(&self.spawner).await;
+        let family = family.map_err(|error| refusal::of_asking(cli, &error))?;
+        known.push((cli.clone(), family));
+        Ok(family)
     }
 
     /// Sees to it that the daemon has the image, and that it is for this machine's processor.
@@ -166,7 +181,9 @@ impl Docker {
         engine: &Path,
         channel: &Channel,
     ) -> std::result::Result<Made, Trouble> {
-        let arguments = container::create(&container.name, id, plan, engine, channel);
+        let family = self.family(&container.cli).await;
+        let family = family.map_err(Trouble::Refused)?;
+        let arguments = container::create(&container.name, id, plan, engine, channel, family);
         let limits = plan.limits.clone();
         let secret = channel.secret().map(str::to_owned);
         let (made, spawner) = (container.clone(), Arc::clone(&self.spawner));

@@ -38,7 +38,7 @@ const EXAMPLE: &str = "name one in the configuration: `[sandbox.providers.docker
 
 /// Arguments of `create` that take nothing back of what keeps a container apart. Every other is refused: what programs
 /// with docker's command line will have tomorrow is not known today.
-const ALLOWED: [&str; 19] = [
+const ALLOWED: [&str; 20] = [
     "add-host",
     "blkio-weight",
     "cpu-shares",
@@ -58,6 +58,7 @@ const ALLOWED: [&str; 19] = [
     "memory-swappiness",
     "platform",
     "read-only",
+    "ulimit",
 ];
 /// The one of them that needs no value.
 const BARE: &str = "read-only";
@@ -185,14 +186,17 @@ fn extra(argument: &str) -> std::result::Result<(), String> {
     let given = argument
         .strip_prefix("--")
         .filter(|_| !argument.contains('\0'));
-    let (name, has_value) = match given.map(|given| given.split_once('=')) {
-        Some(Some((name, _))) => (name, true),
-        _ => (given.unwrap_or_default(), false),
+    let (name, value) = match given.map(|given| given.split_once('=')) {
+        Some(Some((name, value))) => (name, Some(value)),
+        _ => (given.unwrap_or_default(), None),
     };
-    if ALLOWED.contains(&name) && (has_value || name == BARE) {
+    // A core may hold what is in the environment, and where it is put is not the container's.
+    let leaves_cores = name == "ulimit" && value.is_some_and(|value| value.starts_with("core"));
+    let is_allowed = ALLOWED.contains(&name) && !leaves_cores;
+    if is_allowed && (value.is_some() || name == BARE) {
         return Ok(());
     }
-    if ALLOWED.contains(&name) {
+    if is_allowed {
         return Err(format!(
             "`args` has to say the value of --{name} as --{name}=VALUE"
         ));

@@ -8,6 +8,7 @@ mod daemon;
 mod frozen;
 mod life;
 mod limits;
+mod podman;
 mod refused;
 mod seen;
 mod support;
