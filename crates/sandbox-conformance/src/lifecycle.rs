@@ -253,7 +253,7 @@ pub(crate) async fn a_workspace_that_was_there_is_never_removed(place: &Place) -
 
 pub(crate) async fn a_sandbox_is_listed_while_it_is_there(place: &Place) -> Verdict {
     let listed = async || {
-        let entries = place.provider.list(&place.ctx()).await?;
+        let entries = place.provider.list(&place.ctx(), None).await?;
         Ok::<_, Failure>(
             entries
                 .iter()

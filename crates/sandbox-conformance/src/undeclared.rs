@@ -188,7 +188,7 @@ async fn ask(place: &Place, capability: Capability) -> Result<Vec<Result<()>>, c
                 provider.attach(&ctx, &state).await.map(drop),
             ]);
         }
-        Capability::List => provider.list(&ctx).await.map(drop),
+        Capability::List => provider.list(&ctx, None).await.map(drop),
         Capability::Prepare => {
             let template = TemplateSpec {
                 name: "template".to_owned(),

@@ -54,7 +54,7 @@ pub use policy::{
     Mount, MountAccess, Network, Policy, Restriction, Strength,
 };
 pub use provider::{
-    AcquireSpec, Disposition, Probe, Provider, ProviderInfo, ReleaseReceipt, SandboxEntry,
+    AcquireSpec, Claim, Disposition, Probe, Provider, ProviderInfo, ReleaseReceipt, SandboxEntry,
     SandboxState, TemplateReceipt, TemplateSpec, Update,
 };
 pub use sandbox::{Closed, Descriptor, Platform, Sandbox};

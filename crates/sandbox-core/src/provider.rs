@@ -53,12 +53,14 @@ pub trait Provider: Send + Sync {
         disposition: Disposition,
     ) -> Result<ReleaseReceipt>;
 
-    /// The sandboxes that this provider knows of.
+    /// The sandboxes that this provider knows of, those of others among them where it can see them.
+    ///
+    /// - `options`: the provider's own, as of a spec: where to look besides what this process has made
     ///
     /// # Errors
     ///
     /// `Unsupported` without the capability; failures to ask.
-    async fn list(&self, ctx: &Ctx) -> Result<Vec<SandboxEntry>>;
+    async fn list(&self, ctx: &Ctx, options: Option<&str>) -> Result<Vec<SandboxEntry>>;
 
     /// Makes a template ready, so that acquiring from it is quick.
     ///
@@ -170,6 +172,25 @@ pub struct SandboxEntry {
     pub labels: BTreeMap<String, String>,
     /// Whether it runs, as opposed to being kept.
     pub running: bool,
+    /// Whose it is.
+    pub claim: Claim,
+    /// What it is over there, such as a container's name; may be empty.
+    pub detail: String,
+}
+
+/// Whose a sandbox is, as far as its provider can tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// This provider's, which is asked.
+    Held,
+    /// Somebody's who is still there.
+    Used,
+    /// Nobody's at the moment, and it was asked to stay.
+    Kept,
+    /// Nobody's any more: whoever made it is gone. A release with [`Disposition::Destroy`] removes it.
+    Abandoned,
+    /// That cannot be told here, so nothing is done about it.
+    Unclear,
 }
 
 /// What is needed to take up a sandbox again. Small, and free of secrets.

@@ -152,6 +152,23 @@ Examples:
   spp doctor
   spp doctor --location box --json")]
     Doctor,
+    /// Remove what was left behind by whoever is gone, and say what else there is
+    #[command(after_help = "\
+Looks in every location, or in the one that --location names. Only what its provider knows to be
+nobody's any more is removed: what somebody who is there has, what was asked to be kept, and what
+cannot be told stays, and is listed with the reason. Exits with 1 if something could not be removed.
+
+Examples:
+  spp gc
+  spp gc --dry-run --location docker --json")]
+    Gc(Gc),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Gc {
+    /// Remove nothing, and say what would be.
+    #[arg(long, short = 'n')]
+    pub(crate) dry_run: bool,
 }
 
 #[derive(Debug, Args)]

@@ -11,7 +11,7 @@
 //! | --- | --- |
 //! | `args` | the command line and its help |
 //! | `session` | a location, open for one command |
-//! | `run`, `shell`, `read`, `write`, `push`, `pull`, `search`, `doctor` | the commands |
+//! | `run`, `shell`, `read`, `write`, `push`, `pull`, `search`, `doctor`, `gc` | the commands |
 //! | `output`, `input`, `progress`, `signals`, `terminal` | what comes from and goes to the caller |
 //! | `report` | outcomes as JSON, and as exit statuses |
 //! | `failure` | how a failure is told |
@@ -19,6 +19,7 @@
 mod args;
 mod doctor;
 mod failure;
+mod gc;
 mod input;
 mod output;
 mod progress;
@@ -79,6 +80,7 @@ fn start(cli: &Cli) -> Result<u8> {
             Command::Glob(glob) => search::glob(&cli.global, glob).await,
             Command::Grep(grep) => search::grep(&cli.global, grep).await,
             Command::Doctor => doctor::doctor(&cli.global).await,
+            Command::Gc(gc) => gc::gc(&cli.global, gc).await,
         }
     });
     runtime.shutdown_background();
@@ -95,7 +97,8 @@ fn default_code(command: &Command) -> u8 {
         | Command::Pull(_)
         | Command::Read(_)
         | Command::Write(_)
-        | Command::Doctor => 1,
+        | Command::Doctor
+        | Command::Gc(_) => 1,
     }
 }
 

@@ -69,9 +69,11 @@ impl Provider for Connection {
         Ok(receipt)
     }
 
-    async fn list(&self, ctx: &Ctx) -> Result<Vec<SandboxEntry>> {
+    async fn list(&self, ctx: &Ctx, options: Option<&str>) -> Result<Vec<SandboxEntry>> {
         let plan = Plan::new(Verb::List);
-        let answer = call(&self.shared, ctx, plan, |meta| ListParams { meta });
+        let answer = call(&self.shared, ctx, plan, |meta| {
+            ListParams::encode(options, meta)
+        });
         judged(Verb::List, answer.await?.decode())
     }
 

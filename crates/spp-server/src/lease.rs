@@ -37,8 +37,13 @@ impl Leases {
         self.heard.store(now, Ordering::Relaxed);
     }
 
-    /// Sets the shortest lease of the sandboxes that there are; `None` if none has one.
+    /// Sets the shortest lease of the sandboxes that there are; `None` if none has one. A shorter one than before counts from
+    /// now: the host may have waited for its sandbox longer than that.
     pub(crate) fn set(&self, shortest: Option<Duration>) {
+        let before = *self.shortest.borrow();
+        if shortest.is_some_and(|lease| before.is_none_or(|before| lease < before)) {
+            self.heard();
+        }
         self.shortest.send_if_modified(|known| {
             let changed = *known != shortest;
             *known = shortest;
@@ -98,6 +103,16 @@ mod tests {
         assert!(began.elapsed() >= 2 * LEASE, "it was heard");
         leases.set(None);
         assert!(lapses(LEASE).await.is_err(), "it was released");
+    }
+
+    #[tokio::test]
+    async fn silence_before_there_was_a_lease_does_not_count() {
+        let leases = Leases::default();
+        tokio::time::sleep(LEASE * 2).await;
+        leases.set(Some(LEASE));
+        let began = Instant::now();
+        assert_eq!(leases.lapsed().await, LEASE);
+        assert!(began.elapsed() >= LEASE / 2, "{:?}", began.elapsed());
     }
 
     #[tokio::test]

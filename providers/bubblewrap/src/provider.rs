@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use sandbox_core::{
-    AcquireSpec, Capabilities, Capability, Ctx, Descriptor, Disposition, Error, ErrorKind,
+    AcquireSpec, Capabilities, Capability, Claim, Ctx, Descriptor, Disposition, Error, ErrorKind,
     ProviderInfo, ReleaseReceipt, Result, SandboxEntry, SandboxId, Verb,
 };
 use spp_client::place::{Left, Maker, Placed, Purpose, Trouble, within};
@@ -213,7 +213,7 @@ impl Maker for Bubblewrap {
         })
     }
 
-    async fn kept(&self) -> Result<Vec<SandboxEntry>> {
+    async fn kept(&self, _ctx: &Ctx, _options: Option<&str>) -> Result<Vec<SandboxEntry>> {
         let copies = self.copies.clone();
         let kept = blocking(Verb::List, move || Ok(copies.kept())).await?;
         let entries = kept.into_iter().filter_map(|kept| {
@@ -221,6 +221,8 @@ impl Maker for Bubblewrap {
                 id: SandboxId::new(kept.id).ok()?,
                 labels: kept.labels,
                 running: false,
+                claim: Claim::Kept,
+                detail: "a private copy of a workspace".to_owned(),
             })
         });
         Ok(entries.collect())

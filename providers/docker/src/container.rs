@@ -17,7 +17,7 @@ use crate::{owner, refusal};
 /// Where the engine is seen.
 const ENGINE: &str = "/run/spp/engine";
 /// The label that says which sandbox a container is.
-const SANDBOX: &str = "spp.sandbox";
+pub(crate) const SANDBOX: &str = "spp.sandbox";
 /// What file verbs may read of an image, besides the workspace.
 const READ: [&str; 11] = [
     "/bin", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/opt", "/sbin", "/srv", "/usr",

@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | `maker` | how a place is made and removed |
 //! | `options` | what the configuration says of the program and the image |
+//! | `left` | what others have made, and what of it nobody has any more |
 //! | `limits` | what the daemon is asked to limit, and what it says of that |
 //! | `plan` | what a spec asks for, and what of it can be had |
 //! | `container` | a container: what it is made with, and how it is made and removed |
@@ -24,6 +25,7 @@
 mod channel;
 mod cli;
 mod container;
+mod left;
 mod limits;
 mod maker;
 mod options;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sandbox_core::{
-    AcquireSpec, Capabilities, Capability, Ctx, Descriptor, Disposition, ProviderInfo, Result,
-    SandboxId, Verb,
+    AcquireSpec, Capabilities, Capability, Ctx, Descriptor, Disposition, Error, ProviderInfo,
+    ReleaseReceipt, Result, SandboxEntry, SandboxId, Verb,
 };
 use spp_client::place::{
     DialFault, Left, Maker, PlaceOptions, Placed, Purpose, Refusal, Spawner, Trouble, real_engine,
@@ -21,7 +21,7 @@ use crate::container::{Container, Made};
 use crate::options::{Options, Pull};
 use crate::plan::Plan;
 use crate::watched::Watched;
-use crate::{container, limits, owner, refusal};
+use crate::{container, left, limits, refusal};
 
 /// The name of this provider and of its location.
 pub(crate) const NAME: &str = "docker";
@@ -47,7 +47,9 @@ pub(crate) struct Docker {
     info: Arc<ProviderInfo>,
     spawner: Arc<Spawner>,
     /// The daemons on which it was looked for what others have left.
-    tidied: tokio::sync::Mutex<Vec<Cli>>,
+    known: tokio::sync::Mutex<Vec<Cli>>,
+    /// The daemons on which sandboxes were listed, whose ids can be released.
+    listed: tokio::sync::Mutex<Vec<Cli>>,
     channels: Channels,
     /// The programs that were asked whose they are.
     families: tokio::sync::Mutex<Vec<(Cli, Family)>>,
@@ -67,7 +69,8 @@ impl Docker {
                 capabilities: capabilities(),
             }),
             spawner: Arc::new(Spawner::new()?),
-            tidied: tokio::sync::Mutex::default(),
+            known: tokio::sync::Mutex::default(),
+            listed: tokio::sync::Mutex::default(),
             channels: Channels::default(),
             families: tokio::sync::Mutex::default(),
         })
@@ -134,37 +137,22 @@ impl Docker {
 
     /// Removes what providers have left that are gone, once for each daemon.
     async fn tidy(&self, cli: &Cli) {
-        let mut tidied = self.tidied.lock().await;
-        if tidied.contains(cli) {
+        let mut known = self.known.lock().await;
+        if known.contains(cli) {
             return;
         }
-        let filter = format!("--filter=label={}", owner::LABEL);
-        let label = |name: &str| format!("{{{{json (.Label \"{name}\")}}}}");
-        let format = format!(
-            "--format=[{{{{json .ID}}}},{{{{json .Names}}}},{},{}]",
-            label(owner::NAME_LABEL),
-            label(owner::LABEL)
-        );
-        let list = ["ps", "--all", "--no-trunc", &filter, &format];
-        let listed = match self.ask(cli, &list, ASK).await {
-            Ok(listed) if listed.status.success() => listed,
-            // The next place looks again.
-            Ok(_) | Err(_) => return,
+        // The next place looks again.
+        let Ok(found) = left::find(cli, &self.spawner).await else {
+            return;
         };
-        for line in listed.output.lines() {
-            let Ok([id, name, called, owner]) = serde_json::from_str::<[String; 4]>(line) else {
-                continue;
-            };
-            // Labels are passed on by images, and names are not.
-            if name == called && owner::is_gone(&owner) {
-                tracing::info!(container = id, "removed: whoever made it is gone");
-                let _ = self
-                    .ask(cli, &["rm", "--force", "--volumes", &id], ASK)
-                    .await;
+        for found in found.iter().filter(|found| found.is_abandoned()) {
+            tracing::info!(container = found.id, "removed: whoever made it is gone");
+            if let Err(error) = left::remove(cli, &self.spawner, found).await {
+                tracing::warn!(%error, "what another provider has left");
             }
         }
         channel::tidy(&std::env::temp_dir());
-        tidied.push(cli.clone());
+        known.push(cli.clone());
     }
 
     /// Makes the container, which is not started.
@@ -405,6 +393,60 @@ impl Maker for Docker {
         container.remove(&self.spawner).await?;
         // The workspace is the caller's, and stays whatever is asked for.
         Ok(Disposition::Keep)
+    }
+
+    async fn kept(&self, _ctx: &Ctx, options: Option<&str>) -> Result<Vec<SandboxEntry>> {
+        // Without any it is not known which daemon is meant.
+        let Some(options) = options else {
+            return Ok(Vec::new());
+        };
+        let options = Options::of_daemon(options).map_err(|error| error.with_verb(Verb::List))?;
+        let refused = |refusal: Refusal| {
+            Error::refused(Verb::List, refusal.kind)
+                .detail(format_args!("{}; {}", refusal.reason, refusal.remedy))
+        };
+        let cli = Cli::of(&options)
+            .map_err(|error| refused(refusal::of_finding(&options.program, &error)))?;
+        let found = left::find(&cli, &self.spawner).await.map_err(refused)?;
+        let mut listed = self.listed.lock().await;
+        if !listed.contains(&cli) {
+            listed.push(cli);
+        }
+        Ok(left::entries(&found))
+    }
+
+    async fn release_kept(
+        &self,
+        id: &SandboxId,
+        disposition: Disposition,
+    ) -> Result<ReleaseReceipt> {
+        let mut receipt = ReleaseReceipt {
+            existed: false,
+            disposition: Disposition::Keep,
+        };
+        if disposition == Disposition::Keep {
+            return Ok(receipt);
+        }
+        let listed = self.listed.lock().await.clone();
+        for cli in listed {
+            let found = left::find(&cli, &self.spawner).await;
+            let found = found.map_err(|refusal| {
+                Error::refused(Verb::Release, refusal.kind)
+                    .on(id)
+                    .detail(format_args!("{}; {}", refusal.reason, refusal.remedy))
+            })?;
+            // Looked at once more: what has an owner by now is not removed.
+            for found in left::abandoned(&found, id) {
+                left::remove(&cli, &self.spawner, found)
+                    .await
+                    .map_err(|error| error.on(id))?;
+                receipt = ReleaseReceipt {
+                    existed: true,
+                    disposition: Disposition::Destroy,
+                };
+            }
+        }
+        Ok(receipt)
     }
 
     fn instead(verb: Verb) -> &'static str {

@@ -155,6 +155,20 @@ impl Options {
         Ok(options)
     }
 
+    /// Reads the options for what they say of the daemon: an image need not be named.
+    ///
+    /// # Errors
+    ///
+    /// As of [`read`](Self::read).
+    pub(crate) fn of_daemon(text: &str) -> Result<Self> {
+        let mut options: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
+        if let Some(options) = options.as_object_mut() {
+            let image = options.entry("image");
+            image.or_insert_with(|| "none".into());
+        }
+        Self::read(Some(&options.to_string()))
+    }
+
     fn check(&self) -> std::result::Result<(), String> {
         if self.image.is_empty() {
             return Err(format!("there is no `image`; {EXAMPLE}"));

@@ -23,25 +23,40 @@ pub(crate) fn own() -> Option<String> {
     Some(format!("{}/{pid}/{}", here()?, start(pid)?))
 }
 
-/// Whether who is named by a label lived here since the machine's start, and is gone.
-pub(crate) fn is_gone(label: &str) -> bool {
+/// What is known of whoever a label names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// They lived here since the machine's start, and are gone.
+    Gone,
+    /// They live here.
+    There,
+    /// Nothing can be told here.
+    Elsewhere,
+}
+
+/// What is known of whoever a label names.
+pub(crate) fn judge(label: &str) -> Owner {
     let mut parts = label.rsplitn(3, '/');
     let (Some(began), Some(pid), Some(lived)) = (parts.next(), parts.next(), parts.next()) else {
-        return false;
+        return Owner::Elsewhere;
     };
     let (Ok(pid), Ok(began)) = (pid.parse::<u32>(), began.parse::<u64>()) else {
-        return false;
+        return Owner::Elsewhere;
     };
     if here().as_deref() != Some(lived) {
-        return false;
+        return Owner::Elsewhere;
     }
-    match start(pid) {
+    let is_gone = match start(pid) {
         Some(start) => start != began,
         // The table may hide others' processes; the kernel does not hide that they are there.
         None => i32::try_from(pid)
             .ok()
             .and_then(Pid::from_raw)
             .is_some_and(|pid| test_kill_process(pid) == Err(Errno::SRCH)),
+    };
+    match is_gone {
+        true => Owner::Gone,
+        false => Owner::There,
     }
 }
 
@@ -79,16 +94,16 @@ mod tests {
     #[test]
     fn who_lives_is_not_gone_and_who_ended_is() {
         let own = own().expect("there is a process table");
-        assert!(!is_gone(&own));
+        assert!(judge(&own) == Owner::There);
         let (rest, began) = own.rsplit_once('/').expect("three parts");
         let began: u64 = began.parse().expect("a number");
         assert!(
-            is_gone(&format!("{rest}/{}", began + 1)),
+            judge(&format!("{rest}/{}", began + 1)) == Owner::Gone,
             "another process of this number"
         );
         let (lived, _) = rest.rsplit_once('/').expect("four parts");
         assert!(
-            is_gone(&format!("{lived}/4194305/1")),
+            judge(&format!("{lived}/4194305/1")) == Owner::Gone,
             "no process has this number"
         );
     }
@@ -103,11 +118,15 @@ mod tests {
             "1/2",
             "a/1/1/1",
         ] {
-            assert!(!is_gone(label), "{label}");
+            assert_eq!(judge(label), Owner::Elsewhere, "{label}");
         }
         let elsewhere = own()
             .expect("there is a process table")
             .replacen('/', "/1", 1);
-        assert!(!is_gone(&elsewhere), "its number is of another namespace");
+        assert_eq!(
+            judge(&elsewhere),
+            Owner::Elsewhere,
+            "its number is of another namespace"
+        );
     }
 }

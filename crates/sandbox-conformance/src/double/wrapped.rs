@@ -245,9 +245,9 @@ impl Provider for WrappedProvider {
         receipt
     }
 
-    async fn list(&self, ctx: &Ctx) -> Result<Vec<SandboxEntry>> {
+    async fn list(&self, ctx: &Ctx, options: Option<&str>) -> Result<Vec<SandboxEntry>> {
         self.calls.note(Verb::List);
-        let entries = self.honest.provider.list(ctx).await?;
+        let entries = self.honest.provider.list(ctx, options).await?;
         Ok(match self.tamper {
             Some(Tamper::List(tamper)) => tamper(entries),
             _ => entries,

@@ -145,7 +145,7 @@ async fn call(verb: Verb, wired: &Wired) -> Result<()> {
         Verb::Release => {
             connection.release(ctx, &spec.id, Disposition::Keep).await?;
         }
-        Verb::List => drop(connection.list(ctx).await?),
+        Verb::List => drop(connection.list(ctx, None).await?),
         Verb::Prepare => {
             let template = TemplateSpec {
                 name: "plain".into(),

@@ -220,7 +220,7 @@ async fn ask(ask: Ask, host: &Host, opened: &Opened) -> Result<()> {
         List => {
             let name = &host.config().location().name;
             let provider = host.provider(&ctx, name).await?;
-            provider.list(&ctx).await?;
+            provider.list(&ctx, None).await?;
         }
         Two => {
             let (one, two) = futures_util::join!(read(sandbox, &ctx), read(sandbox, &ctx));

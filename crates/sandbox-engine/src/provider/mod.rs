@@ -25,10 +25,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use sandbox_cgroup::{Group, Hierarchies, Wanted};
 use sandbox_core::{
-    AcquireSpec, Capabilities, Capability, Closed, Ctx, Descriptor, Disposition, EnvChange, Error,
-    ErrorKind, Generation, Grade, MountAccess, Network, Platform, Probe, Provider, ProviderInfo,
-    ReleaseReceipt, Restriction, Result, Sandbox, SandboxEntry, SandboxId, SandboxPath,
-    SandboxState, TemplateReceipt, TemplateSpec, Update, Verb,
+    AcquireSpec, Capabilities, Capability, Claim, Closed, Ctx, Descriptor, Disposition, EnvChange,
+    Error, ErrorKind, Generation, Grade, MountAccess, Network, Platform, Probe, Provider,
+    ProviderInfo, ReleaseReceipt, Restriction, Result, Sandbox, SandboxEntry, SandboxId,
+    SandboxPath, SandboxState, TemplateReceipt, TemplateSpec, Update, Verb,
 };
 
 use self::guarded::Guarded;
@@ -365,11 +365,13 @@ impl Provider for EngineProvider {
         })
     }
 
-    async fn list(&self, _ctx: &Ctx) -> Result<Vec<SandboxEntry>> {
+    async fn list(&self, _ctx: &Ctx, _options: Option<&str>) -> Result<Vec<SandboxEntry>> {
         let entry = |(id, living): (&SandboxId, &Living)| SandboxEntry {
             id: id.clone(),
             labels: living.spec.labels.clone(),
             running: true,
+            claim: Claim::Held,
+            detail: String::new(),
         };
         let entries: BTreeMap<_, _> = self
             .state()

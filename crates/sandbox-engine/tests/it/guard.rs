@@ -315,7 +315,13 @@ fn what_does_not_hold_in_full_is_refused_where_it_is_required_and_nothing_is_lef
                 text.contains(restriction.name()) && text.contains("isolates"),
                 "{text}"
             );
-            assert!(provider.list(&Ctx::new()).await.expect("listed").is_empty());
+            assert!(
+                provider
+                    .list(&Ctx::new(), None)
+                    .await
+                    .expect("listed")
+                    .is_empty()
+            );
         }
     });
 }

@@ -52,7 +52,7 @@ async fn acquiring_twice_gives_one_sandbox_and_another_spec_is_a_conflict() {
         .expect("acquired");
     assert_eq!(first.descriptor(), again.descriptor());
     refusal(&provider, &spec("one", Path::new("/")), ErrorKind::Conflict).await;
-    let listed = provider.list(&ctx).await.expect("listed");
+    let listed = provider.list(&ctx, None).await.expect("listed");
     assert_eq!(
         listed
             .iter()
@@ -169,7 +169,7 @@ async fn a_root_that_cannot_be_one_is_told_by_acquire_and_by_probe() {
         .expect("asked");
     assert!(matches!(works, Probe::Works { .. }));
     assert!(
-        provider.list(&ctx).await.expect("listed").is_empty(),
+        provider.list(&ctx, None).await.expect("listed").is_empty(),
         "asking made something"
     );
 }
@@ -182,7 +182,7 @@ async fn what_cannot_be_enforced_is_refused_before_anything_is_there() {
     spec.policy.require.insert(Restriction::SecretsHidden);
     let error = refusal(&provider, &spec, ErrorKind::PolicyUnmet).await;
     assert!(error.to_string().contains("isolates"), "{error}");
-    assert!(provider.list(&ctx).await.expect("listed").is_empty());
+    assert!(provider.list(&ctx, None).await.expect("listed").is_empty());
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ mod config;
 mod doctor;
 mod ends;
 mod files;
+mod gc;
 mod real_work;
 mod run;
 mod search;

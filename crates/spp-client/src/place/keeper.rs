@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sandbox_core::{
-    AcquireSpec, Ctx, Descriptor, Disposition, Effect, Error, ErrorKind, Probe, Provider,
+    AcquireSpec, Claim, Ctx, Descriptor, Disposition, Effect, Error, ErrorKind, Probe, Provider,
     ProviderInfo, ReleaseReceipt, Result, Sandbox, SandboxEntry, SandboxId, SandboxState,
     TemplateReceipt, TemplateSpec, Update, Verb,
 };
@@ -118,12 +118,12 @@ pub trait Maker: Send + Sync + 'static {
         })
     }
 
-    /// What was kept, for [`list`](Provider::list).
+    /// What is there besides what this process has made and holds, for [`list`](Provider::list).
     ///
     /// # Errors
     ///
     /// It cannot be read.
-    async fn kept(&self) -> Result<Vec<SandboxEntry>> {
+    async fn kept(&self, _ctx: &Ctx, _options: Option<&str>) -> Result<Vec<SandboxEntry>> {
         Ok(Vec::new())
     }
 
@@ -374,7 +374,7 @@ impl<M: Maker> Provider for Keeper<M> {
         released
     }
 
-    async fn list(&self, _ctx: &Ctx) -> Result<Vec<SandboxEntry>> {
+    async fn list(&self, ctx: &Ctx, options: Option<&str>) -> Result<Vec<SandboxEntry>> {
         let entry = |(id, slot): (&SandboxId, &Arc<Slot<M::Rest>>)| {
             // One that is just being made, or ended, is not there.
             let living = slot.try_lock().ok()?;
@@ -383,10 +383,12 @@ impl<M: Maker> Provider for Keeper<M> {
                 id: id.clone(),
                 labels: living.spec.labels.clone(),
                 running: true,
+                claim: Claim::Held,
+                detail: String::new(),
             })
         };
         let mut entries: Vec<_> = self.slots().iter().filter_map(entry).collect();
-        entries.extend(self.maker.kept().await?);
+        entries.extend(self.maker.kept(ctx, options).await?);
         entries.sort_by(|one, other| one.id.cmp(&other.id));
         Ok(entries)
     }

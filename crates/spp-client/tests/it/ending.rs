@@ -150,7 +150,7 @@ async fn a_shutdown_ends_work_and_takes_no_more() {
         .expect("answered");
     assert_eq!(outcome.exit.status, Status::Cancelled);
     assert_eq!(Counts::get(&provider.counts.released), 1);
-    let error = connection.list(&ctx).await.expect_err("no new work");
+    let error = connection.list(&ctx, None).await.expect_err("no new work");
     assert_eq!(
         (error.kind(), error.effect()),
         (ErrorKind::ProviderUnavailable, Effect::None)

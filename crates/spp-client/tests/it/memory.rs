@@ -123,7 +123,7 @@ impl Provider for Memory {
         })
     }
 
-    async fn list(&self, _: &Ctx) -> Result<Vec<SandboxEntry>> {
+    async fn list(&self, _: &Ctx, _: Option<&str>) -> Result<Vec<SandboxEntry>> {
         let sandboxes = self.sandboxes.lock().expect("not poisoned");
         Ok(sandboxes
             .keys()
@@ -131,6 +131,8 @@ impl Provider for Memory {
                 id: id.clone(),
                 labels: BTreeMap::new(),
                 running: true,
+                claim: Claim::Held,
+                detail: String::new(),
             })
             .collect())
     }

@@ -40,7 +40,7 @@ async fn the_life_of_a_sandbox() {
     let attached = connection.attach(&ctx, &state).await.expect("it is there");
     assert_eq!(attached.descriptor().id, first.descriptor().id);
 
-    let entries = connection.list(&ctx).await.expect("a list");
+    let entries = connection.list(&ctx, None).await.expect("a list");
     assert_eq!(entries.len(), 1);
     let id = first.descriptor().id.clone();
     connection
@@ -315,7 +315,7 @@ async fn what_is_not_declared_is_refused_before_the_provider_is_asked() {
             .await
             .expect_err("undeclared"),
     );
-    unsupported(&connection.list(&ctx).await.expect_err("undeclared"));
+    unsupported(&connection.list(&ctx, None).await.expect_err("undeclared"));
     let edit = sandbox.edit(&ctx, path("x"), "a".into(), "b".into()).await;
     unsupported(&edit.expect_err("undeclared"));
     let stdin = ExecRequest::new(ProcessSpec::new(["digest"]))

@@ -312,6 +312,23 @@ impl From<wire::ReleaseResult> for core::ReleaseReceipt {
     }
 }
 
+impl wire::ListParams {
+    /// The wire form.
+    #[must_use]
+    pub fn encode(options: Option<&str>, meta: Option<Meta>) -> Self {
+        Self {
+            options: options.map(encode_json),
+            meta,
+        }
+    }
+
+    /// The options.
+    #[must_use]
+    pub fn decode(self) -> Option<String> {
+        self.options.map(|options| options.get().to_owned())
+    }
+}
+
 impl wire::ListResult {
     /// The wire form.
     #[must_use]
@@ -320,6 +337,8 @@ impl wire::ListResult {
             sandbox: entry.id.to_string(),
             labels: entry.labels,
             running: entry.running,
+            claim: entry.claim.into(),
+            detail: entry.detail,
         };
         Self {
             sandboxes: entries.into_iter().map(encode).collect(),
@@ -337,9 +356,36 @@ impl wire::ListResult {
                 id: sandbox_id(&entry.sandbox).within("sandbox")?,
                 labels: entry.labels,
                 running: entry.running,
+                claim: entry.claim.into(),
+                detail: entry.detail,
             })
         })
         .map_err(|invalid| invalid.broken(Verb::List))
+    }
+}
+
+impl From<core::Claim> for wire::Claim {
+    fn from(claim: core::Claim) -> Self {
+        match claim {
+            core::Claim::Held => Self::Held,
+            core::Claim::Used => Self::Used,
+            core::Claim::Kept => Self::Kept,
+            core::Claim::Abandoned => Self::Abandoned,
+            core::Claim::Unclear => Self::Unclear,
+        }
+    }
+}
+
+impl From<wire::Claim> for core::Claim {
+    /// One that is not known is nothing to act on.
+    fn from(claim: wire::Claim) -> Self {
+        match claim {
+            wire::Claim::Held => Self::Held,
+            wire::Claim::Used => Self::Used,
+            wire::Claim::Kept => Self::Kept,
+            wire::Claim::Abandoned => Self::Abandoned,
+            wire::Claim::Unclear | wire::Claim::Unknown(_) => Self::Unclear,
+        }
     }
 }
 

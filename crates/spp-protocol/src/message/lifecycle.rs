@@ -215,6 +215,9 @@ pub struct ReleaseResult {
 request! {
     /// Names the sandboxes that the provider knows of.
     pub struct ListParams("list") -> ListResult {
+        /// The provider's own options: where to look besides what this process has made.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub options: Option<JsonText>,
     }
 }
 
@@ -235,7 +238,30 @@ pub struct SandboxEntry {
     pub labels: BTreeMap<String, String>,
     /// Whether it runs, as opposed to being kept.
     pub running: bool,
+    /// Whose it is.
+    #[serde(default)]
+    pub claim: Claim,
+    /// What it is over there; may be empty.
+    #[serde(default)]
+    pub detail: String,
 }
+
+open! {
+    /// Whose a sandbox is, as far as its provider can tell.
+    pub enum Claim {
+        /// The provider's that is asked.
+        Held = "held",
+        /// Somebody's who is still there.
+        Used = "used",
+        /// Nobody's at the moment, and it was asked to stay.
+        Kept = "kept",
+        /// Nobody's any more: whoever made it is gone.
+        Abandoned = "abandoned",
+        /// That cannot be told.
+        Unclear = "unclear",
+    }
+}
+default!(Claim::Unclear);
 
 request! {
     /// Makes a template ready, so that acquiring from it is quick.

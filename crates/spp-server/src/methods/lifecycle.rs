@@ -167,10 +167,11 @@ async fn release(begun: Begun<ReleaseParams>) -> Result<ReleaseResult> {
 }
 
 async fn list(begun: Begun<ListParams>) -> Result<ListResult> {
-    let (work, _) = begun.work();
+    let (work, params) = begun.work();
+    let options = params.decode();
     let provider = Arc::clone(&work.session.provider);
     let entries = work
-        .run(|ctx| async move { provider.list(&ctx).await })
+        .run(|ctx| async move { provider.list(&ctx, options.as_deref()).await })
         .await?;
     Ok(ListResult::encode(entries))
 }

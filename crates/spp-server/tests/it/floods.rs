@@ -135,8 +135,8 @@ impl Provider for Slow {
         Err(Error::refused(Verb::Release, ErrorKind::Cancelled))
     }
 
-    async fn list(&self, ctx: &Ctx) -> Result<Vec<SandboxEntry>> {
-        self.0.list(ctx).await
+    async fn list(&self, ctx: &Ctx, _: Option<&str>) -> Result<Vec<SandboxEntry>> {
+        self.0.list(ctx, None).await
     }
 
     async fn prepare(&self, ctx: &Ctx, template: &TemplateSpec) -> Result<TemplateReceipt> {

@@ -186,8 +186,8 @@ fn abandoned(owner: &str, said: &str, name: &str) -> String {
     ])
 }
 
-#[tokio::test]
-async fn what_the_dead_have_left_is_removed_and_nothing_else() {
+/// This start of the machine, and the namespaces of process numbers and of times.
+fn here() -> (String, String, String) {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("the kernel's");
     let namespace = |name: &str| -> String {
         let link = std::fs::read_link(format!("/proc/self/ns/{name}")).expect("the kernel's");
@@ -196,8 +196,19 @@ async fn what_the_dead_have_left_is_removed_and_nothing_else() {
             .filter(char::is_ascii_digit)
             .collect()
     };
-    let (boot, numbers, times) = (boot.trim(), namespace("pid"), namespace("time"));
-    let dead = format!("{boot}/{numbers}/{times}/4194305/1");
+    (boot.trim().to_owned(), namespace("pid"), namespace("time"))
+}
+
+/// Who is named by a label, and is gone: no process has this number.
+pub(crate) fn owner_of_the_dead() -> String {
+    let (boot, numbers, times) = here();
+    format!("{boot}/{numbers}/{times}/4194305/1")
+}
+
+#[tokio::test]
+async fn what_the_dead_have_left_is_removed_and_nothing_else() {
+    let (boot, numbers, times) = here();
+    let dead = owner_of_the_dead();
     let name = |what: &str| format!("spp-test-{what}-{}", std::process::id());
     let left = abandoned(&dead, &name("left"), &name("left"));
     let others = [

@@ -6,6 +6,7 @@
 mod channel;
 mod daemon;
 mod frozen;
+mod gc;
 mod life;
 mod limits;
 mod podman;

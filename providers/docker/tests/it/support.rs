@@ -144,8 +144,13 @@ impl Scratch {
         self.host_by(&start, options)
     }
 
+    /// The configuration of the last host.
+    pub(crate) fn config(&self) -> PathBuf {
+        self.directory.path().join("config.toml")
+    }
+
     fn host_by(&self, start: &str, options: &str) -> Host {
-        let file = self.directory.path().join("config.toml");
+        let file = self.config();
         let text = format!(
             "[sandbox.providers.docker]\n{start}[sandbox.providers.docker.options]\n{options}"
         );
@@ -165,7 +170,7 @@ impl Scratch {
     }
 
     /// Where the executable is that was built for the tests, with the engine beside it.
-    fn provider(&self) -> PathBuf {
+    pub(crate) fn provider(&self) -> PathBuf {
         let provider = std::env::var_os("SPP_TEST_BIN_DIR").map_or_else(
             || PathBuf::from(PROVIDER),
             |directory| Path::new(&directory).join("spp-provider-docker"),

@@ -212,13 +212,26 @@ pub(crate) fn state() -> impl Strategy<Value = SandboxState> {
     })
 }
 
+fn claim() -> impl Strategy<Value = Claim> {
+    select(vec![
+        Claim::Held,
+        Claim::Used,
+        Claim::Kept,
+        Claim::Abandoned,
+        Claim::Unclear,
+    ])
+}
+
 pub(crate) fn entries() -> impl Strategy<Value = Vec<SandboxEntry>> {
-    let entry =
-        (sandbox_id(), labels(), any::<bool>()).prop_map(|(id, labels, running)| SandboxEntry {
+    let entry = (sandbox_id(), labels(), any::<bool>(), claim(), text()).prop_map(
+        |(id, labels, running, claim, detail)| SandboxEntry {
             id,
             labels,
             running,
-        });
+            claim,
+            detail,
+        },
+    );
     vec(entry, 0..3)
 }
 
