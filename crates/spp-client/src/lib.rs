@@ -26,6 +26,8 @@
 
 pub mod connection;
 pub mod options;
+// Who places an engine looks after it by what Linux has for that.
+#[cfg(target_os = "linux")]
 pub mod place;
 pub mod stderr;
 

@@ -71,14 +71,19 @@ pub fn take(path: &Path, secret: &str) -> io::Result<()> {
     Ok(())
 }
 
+#[cfg(target_os = "linux")]
+const RECEIVE: RecvFlags = RecvFlags::CMSG_CLOEXEC;
+/// No engine is placed elsewhere: there this is only compiled.
+#[cfg(not(target_os = "linux"))]
+const RECEIVE: RecvFlags = RecvFlags::empty();
+
 fn receive(socket: &UnixStream, secret: &str) -> io::Result<[OwnedFd; COUNT]> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(COUNT))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     // One more than is wanted, so that something longer is not taken for it.
     let mut text = [0; SECRET_BYTES + 1];
     let mut slices = [IoSliceMut::new(&mut text)];
-    let flags = RecvFlags::CMSG_CLOEXEC;
-    let received = rustix::net::recvmsg(socket.as_fd(), &mut slices, &mut ancillary, flags)?;
+    let received = rustix::net::recvmsg(socket.as_fd(), &mut slices, &mut ancillary, RECEIVE)?;
     let mut given = Vec::new();
     for message in ancillary.drain() {
         if let RecvAncillaryMessage::ScmRights(descriptors) = message {

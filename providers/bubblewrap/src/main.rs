@@ -15,7 +15,6 @@
 //! | `bwrap` | the program that makes the namespaces: where it is, and whether it is one to use |
 //! | `launch` | the process between this one and bwrap: mounts, then another user, then bwrap; and one that mounts more in the place |
 //! | `limits` | the control group of a sandbox |
-//! | `lone` | a user of its own for each sandbox that root starts |
 //! | `refusal` | why a sandbox could not be made, and what to do about it |
 //!
 //! **Invariants.** bwrap never runs with the machine's user 0. Nothing falls back to less isolation than was asked
@@ -28,7 +27,6 @@ mod copies;
 mod environment;
 mod launch;
 mod limits;
-mod lone;
 mod place;
 mod provider;
 mod refusal;

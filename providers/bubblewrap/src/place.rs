@@ -7,13 +7,12 @@ use std::time::Duration;
 
 use sandbox_cgroup::Group;
 use sandbox_core::{Ctx, Result};
-use spp_client::place::{PlaceOptions, Placed, Refusal, Spawner, Trouble, real_engine};
+use spp_client::place::{Lone, PlaceOptions, Placed, Refusal, Spawner, Trouble, real_engine};
 
 use crate::bwrap::{Finder, Program};
 use crate::copies::PrivateCopy;
 use crate::launch::{self, ARGUMENT, Item, Order, Starter};
 use crate::limits;
-use crate::lone::{self, Lone};
 use crate::provider::NAME;
 use crate::refusal;
 use crate::spec::Plan;
@@ -108,7 +107,7 @@ fn starter() -> std::result::Result<(Starter, Option<Lone>), Refusal> {
     if !rustix::process::geteuid().is_root() {
         return Ok((Starter::User, None));
     }
-    let user = lone::take()?;
+    let user = Lone::take()?;
     Ok((Starter::Root { becomes: user.id }, Some(user)))
 }
 

@@ -2,15 +2,17 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sandbox_core::{Error, ErrorKind, LimitKind, Result, SandboxId, Verb};
-use spp_client::place::{Refusal, SECRET_VARIABLE, Spawner};
+use spp_client::place::{Lone, Refusal, SECRET_VARIABLE, Spawner};
 
 use crate::channel::{Channel, SOCKET};
 use crate::cli::{ASK, Cli, Family};
 use crate::limits::Kept;
+use crate::options::User;
 use crate::plan::{HOME, NetworkView, Plan, TMP, WORKSPACE};
 use crate::{owner, refusal};
 
@@ -53,6 +55,7 @@ pub(crate) struct Container {
     pub(crate) weak: BTreeSet<LimitKind>,
     /// The daemon's number of it; empty as long as it is not made.
     pub(crate) id: String,
+    tree: Tree,
 }
 
 /// What is known of one that was just made.
@@ -64,12 +67,13 @@ pub(crate) struct Made {
 
 impl Container {
     /// One that is not made yet.
-    pub(crate) fn new(cli: Cli, name: String) -> Self {
+    pub(crate) fn new(cli: Cli, name: String, tree: Tree) -> Self {
         Self {
             cli,
             name,
             weak: BTreeSet::new(),
             id: String::new(),
+            tree,
         }
     }
 
@@ -148,20 +152,31 @@ impl Container {
     }
 }
 
+/// The workspace as the daemon is shown it.
+#[derive(Clone, Debug)]
+pub(crate) struct Tree {
+    pub(crate) path: PathBuf,
+    /// Who runs there.
+    pub(crate) user: User,
+    /// If that is somebody who was found for it: held, so that nobody else is that as long as the container is there.
+    pub(crate) _lone: Option<Arc<Lone>>,
+}
+
 /// The arguments of `create` that make a container of this plan, with the engine as its first process.
 ///
-/// - `name`: what it will be called
+/// - `container`: what it will be called, and shown
 /// - `engine`: its executable on this machine
 /// - `channel`: how it will be reached
 /// - `family`: whose program is asked
 pub(crate) fn create(
-    name: &str,
+    container: &Container,
     id: &SandboxId,
     plan: &Plan,
     engine: &Path,
     channel: &Channel,
     family: Family,
 ) -> Vec<OsString> {
+    let Container { name, tree, .. } = container;
     let mut arguments: Vec<OsString> = Vec::new();
     let mut add = |argument: &str| arguments.push(argument.into());
     add("create");
@@ -202,7 +217,7 @@ pub(crate) fn create(
     if plan.network == NetworkView::None {
         add("--network=none");
     }
-    let user = plan.user;
+    let user = tree.user;
     add(&format!("--user={user}"));
     // Theirs, and not only of a mode that lets them: runtimes take over the mode of what the image has there.
     let in_memory = |at: &str, bytes: u64, mode: &str| {
@@ -229,7 +244,7 @@ pub(crate) fn create(
     for variable in PROXIES {
         arguments.push(format!("--env={variable}").into());
     }
-    arguments.push(bind(&plan.root.path, WORKSPACE, false));
+    arguments.push(bind(&tree.path, WORKSPACE, false));
     arguments.push(format!("--entrypoint={ENGINE}").into());
     arguments.push((&plan.options.image).into());
     let (device, inode) = plan.root.identity;

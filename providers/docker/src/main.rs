@@ -12,6 +12,7 @@
 //! | `plan` | what a spec asks for, and what of it can be had |
 //! | `container` | a container: what it is made with, and how it is made and removed |
 //! | `channel` | how the engine in it is reached |
+//! | `mapped` | a workspace of root's, shown as another user's |
 //! | `watched` | one that runs without a client: its first process, and its end |
 //! | `cli` | the program: asking it, and how long |
 //! | `owner` | whose container it is, and whether they still live |
@@ -28,6 +29,7 @@ mod container;
 mod left;
 mod limits;
 mod maker;
+mod mapped;
 mod options;
 mod owner;
 mod plan;
@@ -41,6 +43,12 @@ use spp_client::place::Keeper;
 use spp_server::ProviderMain;
 
 fn main() -> ExitCode {
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|first| first == mapped::ARGUMENT)
+    {
+        return mapped::run();
+    }
     spp_server::main(ProviderMain {
         name: maker::NAME,
         version: env!("CARGO_PKG_VERSION"),

@@ -17,7 +17,8 @@ use spp_client::place::{
 
 use crate::channel::{self, Channel, Channels};
 use crate::cli::{ASK, Answer, Cli, Family};
-use crate::container::{Container, Made};
+use crate::container::{Container, Made, Tree};
+use crate::mapped::{self, Mapped};
 use crate::options::{Options, Pull};
 use crate::plan::Plan;
 use crate::watched::Watched;
@@ -152,6 +153,7 @@ impl Docker {
             }
         }
         channel::tidy(&std::env::temp_dir());
+        mapped::tidy(&std::env::temp_dir());
         known.push(cli.clone());
     }
 
@@ -171,7 +173,7 @@ impl Docker {
     ) -> std::result::Result<Made, Trouble> {
         let family = self.family(&container.cli).await;
         let family = family.map_err(Trouble::Refused)?;
-        let arguments = container::create(&container.name, id, plan, engine, channel, family);
+        let arguments = container::create(container, id, plan, engine, channel, family);
         let limits = plan.limits.clone();
         let secret = channel.secret().map(str::to_owned);
         let (made, spawner) = (container.clone(), Arc::clone(&self.spawner));
@@ -216,7 +218,24 @@ impl Docker {
         channel: Channel,
     ) -> std::result::Result<(Placed, Container), Missed> {
         let name = Self::name(id).map_err(Trouble::Refused)?;
-        let container = Container::new(cli.clone(), name);
+        // A mount of it is there until the container has started and has its own.
+        let (tree, mapped) = match plan.user {
+            Some(user) => {
+                let path = plan.root.path.clone();
+                let tree = Tree {
+                    path,
+                    user,
+                    _lone: None,
+                };
+                (tree, None)
+            }
+            None => {
+                let made = Mapped::new(&self.spawner, &plan.root).await;
+                let mapped = made.map_err(Trouble::Refused)?;
+                (mapped.seen(), Some(mapped))
+            }
+        };
+        let container = Container::new(cli.clone(), name, tree);
         let about = channel.about();
         let made = self.create(ctx, id, &container, plan, engine, &channel);
         let container = match made.await {
@@ -255,7 +274,10 @@ impl Docker {
             }
         };
         let fault = match started {
-            Ok(engine) => return Ok((engine, container)),
+            Ok(engine) => {
+                drop(mapped);
+                return Ok((engine, container));
+            }
             Err(fault) => fault,
         };
         let removed = container.remove(spawner).await;

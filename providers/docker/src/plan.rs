@@ -46,7 +46,8 @@ pub(crate) enum NetworkView {
 pub(crate) struct Plan {
     pub(crate) options: Options,
     pub(crate) root: Root,
-    pub(crate) user: User,
+    /// Who runs there; nobody yet if the workspace is root's, who may not.
+    pub(crate) user: Option<User>,
     pub(crate) network: NetworkView,
     /// What the daemon is asked to keep of the limits.
     pub(crate) limits: Kept,
@@ -96,7 +97,7 @@ impl Plan {
                 .detail(unmet.join("; ")));
         }
         let user = match options.user {
-            Some(user) => user,
+            Some(user) => Some(user),
             None => root.user()?,
         };
         let mut inside = spec.clone();
@@ -147,8 +148,9 @@ impl Root {
         })
     }
 
-    /// Who runs there unless somebody is named: its owner, if that is who asks, or if root asks.
-    fn user(&self) -> Result<User> {
+    /// Who runs there unless somebody is named: its owner, if that is who asks, or if root asks. Where root asks for a
+    /// tree of root's, somebody has to be found.
+    fn user(&self) -> Result<Option<User>> {
         let (user, group) = self.owner;
         let refused = |why: &str| {
             Err(Error::refused(Verb::Acquire, ErrorKind::InvalidArgument)
@@ -159,6 +161,9 @@ impl Root {
                 )))
         };
         let own = rustix::process::geteuid();
+        if own.is_root() && (user == 0 || group == 0) {
+            return Ok(None);
+        }
         if user == 0 {
             return refused(
                 "the workspace is root's, and nothing in a container may be root outside",
@@ -172,7 +177,7 @@ impl Root {
         if !own.is_root() && own.as_raw() != user {
             return refused("the workspace is somebody else's, and a command there would be them");
         }
-        Ok(User { user, group })
+        Ok(Some(User { user, group }))
     }
 }
 
@@ -246,8 +251,14 @@ mod tests {
     #[test]
     fn a_workspace_of_roots_needs_somebody_else_to_run() {
         let mut asked = spec("/usr");
-        Plan::of(&asked, []).expect("somebody is named");
+        let plan = Plan::of(&asked, []).expect("somebody is named");
+        assert!(plan.user.is_some());
         asked.options = Some(r#"{"image": "x"}"#.to_owned());
+        if rustix::process::geteuid().is_root() {
+            let plan = Plan::of(&asked, []).expect("somebody is found for it");
+            assert_eq!(plan.user, None);
+            return;
+        }
         let error = refused(&asked);
         assert!(error.to_string().contains("user = \"UID:GID\""), "{error}");
     }

@@ -13,8 +13,10 @@
 mod door;
 mod executable;
 mod first;
+pub mod idmap;
 mod keeper;
 mod life;
+mod lone;
 mod program;
 mod refusal;
 mod spawner;
@@ -29,6 +31,7 @@ pub use executable::{
 };
 pub use keeper::{Keeper, Left, Maker, Purpose};
 pub use life::{Outside, Why};
+pub use lone::Lone;
 pub use program::find_program;
 pub use refusal::{Refusal, Trouble, real_engine};
 pub use spawner::Spawner;

@@ -22,7 +22,8 @@ use rustix::mount::{
 };
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
-use super::idmap::{Attributes, Maps, Owner};
+use spp_client::place::idmap::{Attributes, Maps, Owner};
+
 use super::{Access, Failure, FailureKind, Item, Told};
 
 /// Where things are put.

@@ -10,7 +10,6 @@
 //! Not here: which arguments bwrap gets (`view`).
 
 mod arrange;
-mod idmap;
 mod item;
 mod user;
 mod within;

@@ -29,8 +29,9 @@ use rustix::thread::{
     LinkNameSpaceType, ThreadNameSpaceType, move_into_link_name_space, move_into_thread_name_spaces,
 };
 
+use spp_client::place::idmap::{Attributes, Maps};
+
 use super::arrange::{Machine, STAGE, clone};
-use super::idmap::{Attributes, Maps};
 use super::{Failure, FailureKind, Item, Kind};
 
 /// How many are taken before they are put, so that namespaces are changed rarely and few descriptors are open.

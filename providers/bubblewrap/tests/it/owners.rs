@@ -133,8 +133,7 @@ fn root_gives_each_sandbox_a_user_of_its_own_and_a_number_is_free_again_after_it
         bwrap.contains(&format!("Uid:\t{one}\t{one}\t{one}\t{one}")),
         "bwrap itself is not root: {bwrap}"
     );
-    let lock =
-        std::fs::File::open(format!("/run/spp-bubblewrap/{one}")).expect("it is held by a lock");
+    let lock = std::fs::File::open(format!("/run/spp-users/{one}")).expect("it is held by a lock");
     assert!(lock.try_lock().is_err(), "the number is held");
     assert_eq!(first.hang_up(), Some(0));
     super::support::until("the end of the lock", || lock.try_lock().is_ok());

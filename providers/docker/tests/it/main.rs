@@ -9,6 +9,7 @@ mod frozen;
 mod gc;
 mod life;
 mod limits;
+mod owners;
 mod podman;
 mod refused;
 mod seen;

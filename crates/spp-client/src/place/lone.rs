@@ -12,16 +12,16 @@ use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::Refusal;
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
-use spp_client::place::Refusal;
 
 /// The first number. See the [module](self).
 const FIRST: u32 = 2_010_000_000;
 /// How many there are.
 const COUNT: u32 = 65_536;
 /// Where the locks are. On every Linux it is emptied when the machine starts.
-const LOCKS: &str = "/run/spp-bubblewrap";
+const LOCKS: &str = "/run/spp-users";
 
 /// What this process holds itself, so that it need not ask for each. With a thousand sandboxes that was a thousand files for
 /// one more.
@@ -34,8 +34,9 @@ fn own() -> MutexGuard<'static, BTreeSet<u32>> {
 
 /// A number that is held, of a user and of a group.
 #[derive(Debug)]
-pub(crate) struct Lone {
-    pub(crate) id: u32,
+pub struct Lone {
+    /// The number.
+    pub id: u32,
     /// Whose end gives the number back.
     _lock: OwnedFd,
 }
@@ -46,8 +47,18 @@ impl Drop for Lone {
     }
 }
 
-/// Takes the first number that is free.
-pub(crate) fn take() -> Result<Lone, Refusal> {
+impl Lone {
+    /// Takes the first number that is free. Only root can.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or no lock can be made.
+    pub fn take() -> Result<Self, Refusal> {
+        take()
+    }
+}
+
+fn take() -> Result<Lone, Refusal> {
     let failed = |doing: &str, error: Errno| {
         Refusal::new(
             format!("there is no user for the sandbox to run as: {doing} {LOCKS}: {error}"),

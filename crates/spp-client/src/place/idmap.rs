@@ -12,27 +12,38 @@ use rustix::process::{Pid, Signal, WaitOptions};
 
 /// Who owns something on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Owner {
-    pub(super) uid: u32,
-    pub(super) gid: u32,
+pub struct Owner {
+    /// The user.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
 }
 
 /// Mappings to one user, made as they are needed.
-pub(super) struct Maps {
+#[derive(Debug)]
+pub struct Maps {
     user: u32,
     made: Vec<(Owner, OwnedFd)>,
 }
 
 impl Maps {
-    pub(super) fn new(user: u32) -> Self {
+    /// None yet, to this user and the group of the same number.
+    #[must_use]
+    pub fn new(user: u32) -> Self {
         Self {
             user,
             made: Vec::new(),
         }
     }
 
-    /// Lets what `owner` has in a tree of mounts be the user's.
-    pub(super) fn apply(&mut self, tree: BorrowedFd<'_>, owner: Owner) -> rustix::io::Result<()> {
+    /// Lets what `owner` has in a tree of mounts, which nothing else sees yet, be the user's.
+    ///
+    /// This process must have one thread: it forks.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says. `INVAL` is said by a file system that cannot do it.
+    pub fn apply(&mut self, tree: BorrowedFd<'_>, owner: Owner) -> rustix::io::Result<()> {
         let index = match self.made.iter().position(|(known, _)| *known == owner) {
             Some(index) => index,
             None => {
@@ -49,16 +60,20 @@ impl Maps {
 
 /// What holds of a tree of mounts. Set-user-id bits and devices mean nothing in any.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Attributes(u64);
+pub struct Attributes(u64);
 
 impl Attributes {
     /// It can be written.
-    pub(super) const WRITABLE: Self = Self(libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV);
+    pub const WRITABLE: Self = Self(libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV);
     /// It cannot.
-    pub(super) const READ_ONLY: Self = Self(Self::WRITABLE.0 | libc::MOUNT_ATTR_RDONLY);
+    pub const READ_ONLY: Self = Self(Self::WRITABLE.0 | libc::MOUNT_ATTR_RDONLY);
 
     /// Lets it hold of a tree.
-    pub(super) fn set(self, tree: BorrowedFd<'_>) -> rustix::io::Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn set(self, tree: BorrowedFd<'_>) -> rustix::io::Result<()> {
         set(tree, self.0, None)
     }
 }
@@ -89,7 +104,7 @@ fn set(
     };
     match done {
         0 => Ok(()),
-        _ => Err(super::last_error()),
+        _ => Err(last_error()),
     }
 }
 
@@ -104,7 +119,7 @@ fn namespace(owner: Owner, user: u32) -> rustix::io::Result<OwnedFd> {
     // SAFETY: this process has one thread, so the child may do anything; what it does is two system calls.
     let child = unsafe { libc::fork() };
     match child {
-        ..0 => return Err(super::last_error()),
+        ..0 => return Err(last_error()),
         0 => hold_namespace(&told, &end, wanted),
         _ => {}
     }
@@ -157,6 +172,10 @@ fn hold_namespace(told: &OwnedFd, end: &OwnedFd, wanted: OwnedFd) -> ! {
     unsafe {
         libc::_exit(1)
     }
+}
+
+fn last_error() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
 #[cfg(test)]
