@@ -3,9 +3,14 @@
 //! Only what concerns another machine is decided here. The rest of the policy is the engine's to grant or to refuse,
 //! once for all locations, by what the kernel over there can do.
 
+use std::time::Duration;
+
 use sandbox_core::{AcquireSpec, Error, ErrorKind, Result, Verb};
 
 use crate::options::{Options, RootOption};
+
+/// Without a sign of life for this long either side of an engine takes the other for gone, where nothing else is asked for.
+const LEASE: Duration = Duration::from_secs(20);
 
 /// A spec that can be tried.
 #[derive(Clone, Debug)]
@@ -33,6 +38,8 @@ impl Plan {
         let mut inside = spec.clone();
         inside.root = Some(root(&options, spec.root.as_deref())?);
         inside.options = None;
+        // A server does not notice by itself that what lies between drops everything.
+        inside.lease = Some(spec.lease.unwrap_or(LEASE));
         Ok(Self { options, inside })
     }
 }
@@ -88,6 +95,15 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);
             assert_eq!(error.effect(), Effect::None);
         }
+    }
+
+    #[test]
+    fn an_engine_has_a_lease_whoever_asks() {
+        let mut asked = spec(r#""root": "/srv""#, None);
+        let lease = |spec: &AcquireSpec| Plan::of(spec).expect("it can be had").inside.lease;
+        assert_eq!(lease(&asked), Some(LEASE));
+        asked.lease = Some(Duration::from_secs(5));
+        assert_eq!(lease(&asked), asked.lease);
     }
 
     #[test]

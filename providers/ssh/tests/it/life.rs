@@ -9,6 +9,9 @@ use sandbox_host::{Host, OpenRequest, Opened};
 
 use super::support::{Scratch, config, processes, sh, until};
 
+/// How long an engine goes on without a sign of life.
+const LEASE: Duration = Duration::from_secs(20);
+
 /// A sandbox whose processes on either side can be told from all others.
 struct Life {
     scratch: Scratch,
@@ -175,16 +178,15 @@ async fn whatever_ends_a_connection_it_is_lost_at_once_and_its_id_can_be_had_aga
 }
 
 #[tokio::test]
-async fn a_server_that_answers_no_more_is_lost_within_20_s() {
+async fn a_connection_that_drops_everything_is_lost_within_20_s_and_leaves_nothing_over_there() {
     let life = Life::new("frozen");
     let opened = life.open().await;
     let session = parent(life.engine());
     let ctx = Ctx::new();
-    let sleeping = opened
-        .sandbox
-        .run(&ctx, ProcessSpec::new(["sleep", "1000"]));
+    let spec = ProcessSpec::new(["sh", "-c", &format!("{}; sleep 1000", life.stays())]);
+    let sleeping = opened.sandbox.run(&ctx, spec);
     let freeze = async {
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        until("the command", || processes(&life.name).len() > 1).await;
         signal(session, Signal::STOP);
         Instant::now()
     };
@@ -197,7 +199,13 @@ async fn a_server_that_answers_no_more_is_lost_within_20_s() {
         "{:?}",
         frozen.elapsed()
     );
-    // It goes on, and sees that nobody is there.
+    // Over there nobody has heard anything since, and nobody says that the connection ended.
+    let left = until("the end of what runs over there", || {
+        life.engines().is_empty() && processes(&life.name).is_empty()
+    });
+    left.await;
+    let since = frozen.elapsed();
+    assert!(since < LEASE + Duration::from_secs(5), "{since:?}");
     signal(session, Signal::CONT);
     life.nothing_is_left("frozen").await;
     life.host.shutdown().await;
