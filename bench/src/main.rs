@@ -3,6 +3,7 @@
 //! Nothing here is a timed test: a row compares with a peer, or with a floor, in the same run on
 //! the same machine, and only `--check` turns a missed bar into a failure.
 
+mod delay;
 mod harness;
 mod memory;
 mod report;

@@ -47,7 +47,8 @@ pub(crate) fn run(args: &[OsString]) -> Result<()> {
         Some(Err(failure)) => eprintln!("bench: no container daemon: {failure}"),
         None => {}
     }
-    let server = wants("ssh", args).then(Server::start);
+    let wants_server = wants("ssh", args) || wants("ssh-far", args);
+    let server = wants_server.then(Server::start);
     match &server {
         Some(Ok(server)) => {
             let (name, config) = server.variable();

@@ -124,6 +124,11 @@ pub(crate) const ALL: &[Measure] = &[
         run: |place| Box::pin(ssh::run(place)),
     },
     Measure {
+        name: "ssh-far",
+        about: "small verbs at ssh on a machine 20 ms away, against the round trip alone (the same configuration)",
+        run: |place| Box::pin(ssh::far(place)),
+    },
+    Measure {
         name: "idle",
         about: "memory of a provider with one idle sandbox",
         run: |place| Box::pin(idle::run(place)),

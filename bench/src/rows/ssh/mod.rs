@@ -3,6 +3,10 @@
 //!
 //! The server is the one of the tests (`SPP_TEST_SSH`), with the methods that both sides choose by themselves.
 
+mod far;
+
+pub(super) use far::run as far;
+
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -11,10 +15,10 @@ use sandbox_core::Policy;
 use sandbox_host::config::UserFile;
 use tokio::process::Child;
 
-use super::placed::{compare, kept, opened, row};
-use super::{Place, Result};
 use crate::harness::time;
 use crate::report::Row;
+use crate::rows::placed::{compare, kept, opened, row};
+use crate::rows::{Place, Result};
 use crate::tree::command;
 
 const MACHINE: &str = "spp-user";
@@ -31,11 +35,9 @@ const PAUSE: Duration = Duration::from_millis(50);
 const WAIT: Duration = Duration::from_secs(10);
 
 pub(super) async fn run(place: &Place) -> Result<Vec<Row>> {
-    let config = std::env::var("SPP_TEST_SSH")
-        .map_err(|_| "SPP_TEST_SSH names no configuration of ssh; see `cargo xtask sshd --help`")?;
     let scratch = place.root.join("elsewhere");
     std::fs::create_dir_all(&scratch)?;
-    let peer = Peer::new(&scratch, &config).await?;
+    let peer = Peer::new(&scratch, &theirs()?).await?;
     let elsewhere = open(&scratch, &peer.config).await?;
     let rows = vec![
         row(
@@ -74,6 +76,13 @@ pub(super) async fn run(place: &Place) -> Result<Vec<Row>> {
     ];
     elsewhere.close().await;
     Ok(rows)
+}
+
+/// The configuration by which the machines of the tests are reached.
+fn theirs() -> Result<String> {
+    let known = std::env::var("SPP_TEST_SSH");
+    Ok(known
+        .map_err(|_| "SPP_TEST_SSH names no configuration of ssh; see `cargo xtask sshd --help`")?)
 }
 
 async fn open(scratch: &Path, config: &Path) -> Result<Place> {
