@@ -74,7 +74,7 @@ const fn account(name: &'static str, shell: &'static str) -> Account {
 
 /// The account that is root where the server is root's.
 const ROOT: &str = "spp-root";
-const ACCOUNTS: [Account; 15] = [
+const ACCOUNTS: [Account; 16] = [
     account("spp-user", "sh"),
     account(ROOT, "bash"),
     account("spp-csh", "csh"),
@@ -107,6 +107,10 @@ const ACCOUNTS: [Account; 15] = [
     Account {
         profile: "uname() { echo Plan9 mips; }; export -f uname; mkdir -p ~/bin; printf '#!/bin/sh\\necho Plan9 mips\\n' >~/bin/uname; chmod 755 ~/bin/uname; PATH=~/bin:$PATH\n",
         ..account("spp-other-system", "bash")
+    },
+    Account {
+        profile: "mkdir -p ~/bin; busybox --install -s ~/bin; PATH=$HOME/bin\n",
+        ..account("spp-busybox", "bash")
     },
     Account {
         server: "SetEnv TMPDIR=/tmp/LONG",

@@ -18,8 +18,10 @@ use crate::engines::Engine;
 use crate::refusal;
 use crate::script::Mark;
 
-/// How long the next word from over there, or the next piece of an executable, may take.
+/// How long the next word from over there may take to be said to its end, or the next piece of an executable to be taken.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// The same for the word after an executable, of which megabytes may be under way on a slow line.
+const ARRIVAL: Duration = Duration::from_secs(300);
 /// How long it may take to tell how a connection ended whose output has.
 const ENDED: Duration = Duration::from_secs(5);
 /// Most bytes that may be printed before the script speaks.
@@ -94,15 +96,15 @@ impl<'a> Bootstrap<'a> {
         input: &mut (impl AsyncWrite + Unpin + Send),
         output: &mut (impl AsyncRead + Unpin + Send),
     ) -> io::Result<()> {
-        in_time(input.write_all(self.script.as_bytes())).await?;
-        let mut word = self.word(output).await?;
+        in_time(PATIENCE, input.write_all(self.script.as_bytes())).await?;
+        let mut word = in_time(PATIENCE, self.word(output)).await?;
         if let Word::Send {
             architecture,
             directory,
         } = &word
         {
             self.send(architecture, directory, input).await?;
-            word = self.word(output).await?;
+            word = in_time(ARRIVAL, self.word(output)).await?;
         }
         match word {
             Word::Run if self.heard.is_empty() => Ok(()),
@@ -122,7 +124,7 @@ impl<'a> Bootstrap<'a> {
                     None => Err(self.refuse(refusal::of_nonsense(self.host))),
                 };
             }
-            match in_time(output.read(&mut chunk)).await? {
+            match output.read(&mut chunk).await? {
                 0 => {
                     // How it ended says more, and is told by then.
                     tokio::time::sleep(ENDED).await;
@@ -198,7 +200,7 @@ impl<'a> Bootstrap<'a> {
                     return Err(self.refuse(refusal));
                 }
                 read => {
-                    in_time(input.write_all(&chunk[..read])).await?;
+                    in_time(PATIENCE, input.write_all(&chunk[..read])).await?;
                     sent += read as u64;
                 }
             }
@@ -240,9 +242,9 @@ impl Introduction for Bootstrap<'_> {
     }
 }
 
-async fn in_time<T>(work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+async fn in_time<T>(limit: Duration, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     let late = |_| io::Error::from(io::ErrorKind::TimedOut);
-    timeout(PATIENCE, work).await.map_err(late)?
+    timeout(limit, work).await.map_err(late)?
 }
 
 fn find(within: &[u8], what: &[u8]) -> Option<usize> {
@@ -321,6 +323,23 @@ mod tests {
         let (talked, refusal, _) = of(&[], &vec![b'x'; MAX_NOISE + CHUNK]).await;
         assert!(talked.is_err());
         assert!(refusal.expect("why").reason.contains("prints"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_never_says_a_word_to_its_end_is_not_waited_for_ever() {
+        let ctx = Ctx::new();
+        let mark = Mark::new().expect("random numbers");
+        let mut bootstrap = Bootstrap::new(&ctx, "box", &mark, "script\n".into(), &[]);
+        let (mut here, mut there) = tokio::io::duplex(64);
+        tokio::spawn(async move {
+            while there.write_all(b".").await.is_ok() {
+                tokio::time::sleep(PATIENCE / 3).await;
+            }
+        });
+        let started = tokio::time::Instant::now();
+        let talked = bootstrap.talk(&mut tokio::io::sink(), &mut here).await;
+        assert_eq!(talked.expect_err("no word").kind(), io::ErrorKind::TimedOut);
+        assert_eq!(started.elapsed(), PATIENCE);
     }
 
     #[tokio::test]

@@ -129,12 +129,7 @@ const TABLE: [(Fault, &[&str], &str, &str); 14] = [
     ),
     (
         Fault::Machine,
-        &[
-            "ProxyCommand",
-            "ssh_askpass",
-            "proxy",
-            "stdio forwarding failed",
-        ],
+        &["ProxyCommand", "stdio forwarding failed", "ssh_askpass"],
         "the way to HOST is closed",
         "see that each machine on it can be reached without a question (`ssh -v HOST true`)",
     ),
@@ -175,6 +170,10 @@ pub(crate) fn of_start(host: &str, noise: &str, fault: &StartFault) -> Refusal {
         StartFault::Ended { status, words } if status.code() == Some(OWN_STATUS) => {
             of_words(host, words)
         }
+        StartFault::Ended { status, .. } if status.code().is_none() => Refusal::new(
+            format!("`{PROGRAM}` was killed before anything ran on {host} ({status})"),
+            "see who did that; where memory is used up, the kernel does",
+        ),
         StartFault::Ended { status, words } => {
             let said = [noise, words]
                 .map(last_line)

@@ -144,7 +144,7 @@ pub(crate) fn line(
         );
     }
     script.push_str(" *) spp_no engine \"$spp_arch\";; esac; ");
-    // Standing in the account's home, whatever a profile did. Its own words are not looked for in a search path.
+    // Standing in the account's home, whatever a profile did.
     script.push_str("spp_go() { cd >/dev/null 2>&1; SPP_HOST=1; export SPP_HOST; spp_say run \"$1\"; exec \"$1\"");
     for argument in arguments {
         script.push(' ');

@@ -88,6 +88,11 @@ async fn a_home_that_cannot_be_written_or_executed_from_is_not_needed() {
 }
 
 #[tokio::test]
+async fn the_programs_of_busybox_are_enough() {
+    works("spp-busybox").await;
+}
+
+#[tokio::test]
 async fn a_long_directory_for_temporary_files_does_not_matter() {
     works("spp-long").await;
 }
