@@ -200,7 +200,7 @@ pub(crate) fn tidy(beneath: &Path) {
         let is_own = entry
             .metadata()
             .is_ok_and(|found| found.is_dir() && found.uid() == own);
-        if is_own && owner::judge(&made_by) == owner::Owner::Gone {
+        if is_own && owner::is_gone(&made_by) {
             take_away(&entry.path());
         }
     }

@@ -23,7 +23,7 @@ pub(crate) struct Found {
 
 impl Found {
     pub(crate) fn is_abandoned(&self) -> bool {
-        owner::judge(&self.owner) == Owner::Gone
+        owner::is_gone(&self.owner)
     }
 
     fn is_of(&self, id: &SandboxId) -> bool {

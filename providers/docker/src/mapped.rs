@@ -164,8 +164,7 @@ pub(crate) fn tidy(beneath: &Path) {
         let made_by = name
             .to_str()
             .and_then(|name| name.strip_prefix(PREFIX)?.rsplit_once('-'));
-        let is_gone = made_by
-            .is_some_and(|(by, _)| owner::judge(&by.replace('.', "/")) == owner::Owner::Gone);
+        let is_gone = made_by.is_some_and(|(by, _)| owner::is_gone(&by.replace('.', "/")));
         let is_own = entry
             .metadata()
             .is_ok_and(|found| found.is_dir() && found.uid() == own);

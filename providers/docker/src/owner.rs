@@ -34,6 +34,11 @@ pub(crate) enum Owner {
     Elsewhere,
 }
 
+/// Whether who is named by a label lived here since the machine's start, and is gone.
+pub(crate) fn is_gone(label: &str) -> bool {
+    judge(label) == Owner::Gone
+}
+
 /// What is known of whoever a label names.
 pub(crate) fn judge(label: &str) -> Owner {
     let mut parts = label.rsplitn(3, '/');

@@ -29,7 +29,8 @@ const INHERITED: [&str; 2] = ["COLORTERM", "TERM"];
 /// Variables that concern the provider's own start.
 const OWN: [&str; 2] = ["SPP_HOST", "SPP_HOST_PID"];
 
-/// Without a sign of life for this long either side of an engine takes the other for gone, where nothing else is asked for.
+/// Without a sign of life for this long either side of an engine takes the other for gone, where nothing shorter is asked for:
+/// what the host may be silent for is no reason to wait longer for an engine.
 const LEASE: Duration = Duration::from_secs(20);
 
 /// Whether there is a network.
@@ -104,7 +105,7 @@ impl Plan {
         inside.root = Some(WORKSPACE.to_owned());
         inside.options = None;
         // A daemon that was stopped or killed, and a container that was paused, leave the pipes as they are.
-        inside.lease = Some(spec.lease.unwrap_or(LEASE));
+        inside.lease = Some(spec.lease.map_or(LEASE, |asked| asked.min(LEASE)));
         inside.policy.env = environment(&spec.policy.env, own);
         Ok(Self {
             options,
@@ -246,6 +247,16 @@ mod tests {
         std::fs::create_dir(&odd).expect("a directory");
         let error = refused(&spec(odd.to_str().expect("UTF-8")));
         assert!(error.to_string().contains("rename"), "{error}");
+    }
+
+    #[test]
+    fn an_engine_is_never_waited_for_longer_than_its_own_lease() {
+        let mut asked = spec("/usr");
+        for (lease, inside) in [(None, 20), (Some(3), 3), (Some(3600), 20)] {
+            asked.lease = lease.map(Duration::from_secs);
+            let plan = Plan::of(&asked, []).expect("it can be had");
+            assert_eq!(plan.inside.lease, Some(Duration::from_secs(inside)));
+        }
     }
 
     #[test]
