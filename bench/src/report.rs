@@ -24,6 +24,27 @@ pub(crate) struct Row {
     pub(crate) holds: bool,
 }
 
+impl Row {
+    /// A duration in milliseconds that may be so many times the peer's.
+    pub(crate) fn at_most(
+        row: &'static str,
+        bar: &'static str,
+        most: f64,
+        [ours, peer]: [Duration; 2],
+    ) -> Self {
+        let ratio = ratio(ours.as_secs_f64(), peer.as_secs_f64());
+        let millis = |taken: Duration| format!("{:.0} ms", taken.as_secs_f64() * 1e3);
+        Self {
+            row,
+            ours: millis(ours),
+            peer: Some(millis(peer)),
+            ratio,
+            bar,
+            holds: ratio.is_some_and(|ratio| ratio <= most),
+        }
+    }
+}
+
 /// A duration in microseconds for a table.
 pub(crate) fn micros(duration: Duration) -> String {
     format!("{:.0} us", duration.as_secs_f64() * 1e6)

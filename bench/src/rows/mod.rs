@@ -115,7 +115,7 @@ pub(crate) const ALL: &[Measure] = &[
     },
     Measure {
         name: "docker",
-        about: "exec, many at once, read and acquire at docker, against docker exec and docker run (SPP_TEST_DOCKER names the daemon)",
+        about: "exec, many at once, read, trees and acquire at docker, against docker exec and docker run; and memory of an idle one (SPP_TEST_DOCKER names the daemon)",
         run: |place| Box::pin(docker::run(place)),
     },
     Measure {

@@ -94,7 +94,7 @@ async fn compare(
 }
 
 /// Pulls it and forgets it: how many bytes the archive had.
-async fn pulled(place: &Place, scope: SandboxPath) -> Result<usize> {
+pub(super) async fn pulled(place: &Place, scope: SandboxPath) -> Result<usize> {
     let request = PullRequest {
         scopes: vec![Scope::new(scope)],
         compression: Compression::None,

@@ -16,7 +16,7 @@ use sandbox_host::tree::{self, Onto, Tally};
 
 use super::{Place, Result};
 use crate::harness::{Side, ours_first, quiet, time};
-use crate::report::{Row, ratio};
+use crate::report::Row;
 use crate::tree::{command, small};
 
 const FILES: usize = 10_000;
@@ -62,32 +62,19 @@ pub(super) async fn run(place: &Place) -> Result<Vec<Row>> {
     }
     let (first, again, peer) = (first.p50(), again.p50(), peer.p50());
     Ok(vec![
-        row(
+        Row::at_most(
             "push_tree of 10,000 files, against tar | tar",
-            [first, peer],
             "at most 1.2x",
             MOST_FIRST,
+            [first, peer],
         ),
-        row(
+        Row::at_most(
             "push_tree of 10 that changed, against the first",
-            [again, first],
             "at most 0.2x",
             MOST_AGAIN,
+            [again, first],
         ),
     ])
-}
-
-fn row(name: &'static str, [ours, peer]: [Duration; 2], bar: &'static str, most: f64) -> Row {
-    let ratio = ratio(ours.as_secs_f64(), peer.as_secs_f64());
-    let millis = |taken: Duration| format!("{:.0} ms", taken.as_secs_f64() * 1e3);
-    Row {
-        row: name,
-        ours: millis(ours),
-        peer: Some(millis(peer)),
-        ratio,
-        bar,
-        holds: ratio.is_some_and(|ratio| ratio <= most),
-    }
 }
 
 /// Writes something else into some of the files.

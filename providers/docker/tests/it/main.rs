@@ -13,4 +13,5 @@ mod owners;
 mod podman;
 mod refused;
 mod seen;
+mod streams;
 mod support;
