@@ -7,7 +7,9 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use spp_client::place::{Spawner, find_program};
-use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader,
+};
 use tokio::process::Command;
 
 use crate::container::PROXIES;
@@ -18,6 +20,8 @@ pub(crate) const ASK: Duration = Duration::from_secs(30);
 /// How long a question may be without an answer before the daemon is asked for a sign of life, and how long that may take.
 const QUIET: Duration = Duration::from_secs(5);
 const ALIVE: Duration = Duration::from_secs(10);
+/// How long an image may take to come or to go.
+pub(crate) const PULL: Duration = Duration::from_secs(30 * 60);
 /// How long what it said may take to come once it has ended.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Most bytes of an answer that are looked at.
@@ -151,12 +155,13 @@ impl Cli {
         arguments: &[impl AsRef<OsStr>],
         limit: Duration,
     ) -> io::Result<Answer> {
-        let mut asked = std::pin::pin!(self.answer(spawner, self.command(arguments), limit));
+        let asked = self.answer(spawner, self.command(arguments), Vec::new(), limit);
+        let mut asked = std::pin::pin!(asked);
         let stopped = async {
             loop {
                 tokio::time::sleep(QUIET).await;
                 let version = self.command(["version", "--format={{.Server.Version}}"]);
-                let alive = self.answer(spawner, version, ALIVE).await;
+                let alive = self.answer(spawner, version, Vec::new(), ALIVE).await;
                 if alive.is_err_and(|error| error.kind() == io::ErrorKind::TimedOut) {
                     return;
                 }
@@ -171,6 +176,8 @@ impl Cli {
 
     /// Has a command answer that was made before, and ends it if it does not within `limit`.
     ///
+    /// - `input`: what it reads
+    ///
     /// # Errors
     ///
     /// As [`ask`](Self::ask).
@@ -178,10 +185,14 @@ impl Cli {
         &self,
         spawner: &Spawner,
         mut command: Command,
+        input: Vec<u8>,
         limit: Duration,
     ) -> io::Result<Answer> {
         command
-            .stdin(Stdio::null())
+            .stdin(match input.is_empty() {
+                true => Stdio::null(),
+                false => Stdio::piped(),
+            })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         // It is killed by being dropped.
@@ -189,6 +200,10 @@ impl Cli {
         let (output, words) = (child.stdout.take(), child.stderr.take());
         let answered = async {
             let said = tokio::spawn(async { tokio::join!(all(output), all(words)) });
+            if let Some(mut to) = child.stdin.take() {
+                // One that takes no more of it says why.
+                let _ = to.write_all(&input).await;
+            }
             let status = child.wait().await?;
             // What it started may hold its pipes for ever.
             let said = tokio::time::timeout(LAST_WORDS, said).await;

@@ -12,12 +12,12 @@ use spp_client::place::{Lone, Refusal, SECRET_VARIABLE, Spawner};
 use crate::channel::{Channel, SOCKET};
 use crate::cli::{ASK, Cli, Family};
 use crate::limits::Kept;
-use crate::options::User;
+use crate::options::{User, View};
 use crate::plan::{HOME, NetworkView, Plan, TMP, WORKSPACE};
-use crate::{owner, refusal};
+use crate::{owner, refusal, store};
 
 /// Where the engine is seen.
-const ENGINE: &str = "/run/spp/engine";
+pub(crate) const ENGINE: &str = "/run/spp/engine";
 /// The label that says which sandbox a container is.
 pub(crate) const SANDBOX: &str = "spp.sandbox";
 /// What file verbs may read of an image, besides the workspace.
@@ -53,9 +53,11 @@ pub(crate) struct Container {
     pub(crate) name: String,
     /// Limits that were asked for as best effort, and that the daemon does not keep as they should be.
     pub(crate) weak: BTreeSet<LimitKind>,
+    /// The one that holds its volumes, if it has any.
+    pub(crate) store: Option<String>,
     /// The daemon's number of it; empty as long as it is not made.
     pub(crate) id: String,
-    tree: Tree,
+    pub(crate) tree: Tree,
 }
 
 /// What is known of one that was just made.
@@ -67,10 +69,15 @@ pub(crate) struct Made {
 
 impl Container {
     /// One that is not made yet.
-    pub(crate) fn new(cli: Cli, name: String, tree: Tree) -> Self {
+    pub(crate) fn new(cli: Cli, name: String, tree: Tree, view: View) -> Self {
+        let store = match view {
+            View::Bound => None,
+            View::Volume => Some(format!("{name}{}", store::SUFFIX)),
+        };
         Self {
             cli,
             name,
+            store,
             weak: BTreeSet::new(),
             id: String::new(),
             tree,
@@ -101,7 +108,7 @@ impl Container {
         if let Some(secret) = secret {
             command.env(SECRET_VARIABLE, secret);
         }
-        let answer = self.cli.answer(spawner, command, ASK).await;
+        let answer = self.cli.answer(spawner, command, Vec::new(), ASK).await;
         let refusal = match answer {
             Ok(answer) if answer.status.success() => match limits.warned(&answer.words) {
                 Ok(weak) => {
@@ -122,21 +129,28 @@ impl Container {
         Err(refusal)
     }
 
-    /// Removes it, whatever it does, and waits until it is gone. One that is not there is no failure.
+    /// Removes it, whatever it does, with its volumes, and waits until it is gone. One that is not there is no failure.
     ///
     /// # Errors
     ///
     /// It may be left; how to remove it by hand.
     pub(crate) async fn remove(&self, spawner: &Spawner) -> Result<()> {
+        for name in std::iter::once(&self.name).chain(&self.store) {
+            self.remove_one(spawner, name).await?;
+        }
+        Ok(())
+    }
+
+    async fn remove_one(&self, spawner: &Spawner, name: &str) -> Result<()> {
         let left = |why: &str| {
-            let (program, name) = (self.cli.name(), &self.name);
+            let program = self.cli.name();
             Error::new(Verb::Release, ErrorKind::ProviderUnavailable).detail(format_args!(
-                "the container {name} may be left: {why}; remove it with `{program} rm --force {name}`"
+                "the container {name} may be left: {why}; remove it with `{program} rm --force --volumes {name}`"
             ))
         };
         let started = Instant::now();
         loop {
-            let remove = ["rm", "--force", "--volumes", &self.name];
+            let remove = ["rm", "--force", "--volumes", name];
             let removed = self.cli.ask(spawner, &remove, ASK).await;
             let removed =
                 removed.map_err(|error| left(&refusal::of_asking(&self.cli, &error).reason))?;
@@ -239,21 +253,28 @@ pub(crate) fn create(
         add(&format!("--env={SECRET_VARIABLE}"));
         arguments.push(bind(&door.socket(), SOCKET, true));
     }
-    arguments.push(bind(engine, ENGINE, true));
+    match &container.store {
+        Some(store) => arguments.push(format!("--volumes-from={store}").into()),
+        None => {
+            arguments.push(bind(engine, ENGINE, true));
+            arguments.push(bind(&tree.path, WORKSPACE, false));
+        }
+    }
     // Not what the program's own configuration would add: it may hold a password.
     for variable in PROXIES {
         arguments.push(format!("--env={variable}").into());
     }
-    arguments.push(bind(&tree.path, WORKSPACE, false));
     arguments.push(format!("--entrypoint={ENGINE}").into());
     arguments.push((&plan.options.image).into());
-    let (device, inode) = plan.root.identity;
-    arguments.push("--workspace".into());
-    arguments.push(format!("{device}:{inode}:{WORKSPACE}").into());
+    if container.store.is_none() {
+        let (device, inode) = plan.root.identity;
+        arguments.push("--workspace".into());
+        arguments.push(format!("{device}:{inode}:{WORKSPACE}").into());
+    }
     if let Channel::Socket(_) = channel {
         arguments.extend(["--dial".into(), SOCKET.into()]);
     }
-    arguments.extend(claims(plan.network));
+    arguments.extend(claims(plan.network, plan.options.workspace));
     arguments.extend(["--note".into(), channel.note().into()]);
     arguments
 }
@@ -270,7 +291,7 @@ fn bind(from: &Path, to: &str, is_read_only: bool) -> OsString {
 }
 
 /// What the engine is told of the place it is in.
-fn claims(network: NetworkView) -> Vec<OsString> {
+fn claims(network: NetworkView, workspace: View) -> Vec<OsString> {
     let mut claims: Vec<OsString> = Vec::new();
     let mut claim = |name: &str, value: &str| claims.extend([name.into(), value.into()]);
     claim("--location", crate::maker::NAME);
@@ -307,6 +328,13 @@ fn claims(network: NetworkView) -> Vec<OsString> {
             "{TMP} and {HOME} are in memory, and gone with the sandbox, as is everything outside of {WORKSPACE}"
         ),
     );
+    if workspace == View::Volume {
+        claim(
+            "--note",
+            "the workspace is a volume of the daemon's: it is empty at first, nothing of it is on this machine, and it is gone \
+             with the sandbox; push a tree to it, and pull what is to be kept",
+        );
+    }
     claim(
         "--note",
         "a socket that has a name in the workspace can be connected to, and whoever listens on it be spoken to: show \

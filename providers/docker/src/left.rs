@@ -9,7 +9,7 @@ use spp_client::place::{Refusal, Spawner};
 use crate::cli::{ASK, Cli};
 use crate::container::SANDBOX;
 use crate::owner::{self, Owner};
-use crate::refusal;
+use crate::{refusal, store};
 
 /// One that is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,7 +113,13 @@ pub(crate) async fn remove(cli: &Cli, spawner: &Spawner, found: &Found) -> Resul
 
 /// What `list` has to say of them.
 pub(crate) fn entries(found: &[Found]) -> Vec<SandboxEntry> {
-    found.iter().filter_map(Found::entry).collect()
+    // One sandbox is one entry, whatever else holds something of it.
+    let is_doubled = |one: &Found| {
+        let is_other = |other: &Found| other.sandbox == one.sandbox && other.name != one.name;
+        one.name.ends_with(store::SUFFIX) && found.iter().any(is_other)
+    };
+    let single = found.iter().filter(|one| !is_doubled(one));
+    single.filter_map(Found::entry).collect()
 }
 
 /// Those of a sandbox that nobody has any more.

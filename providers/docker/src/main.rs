@@ -14,6 +14,7 @@
 //! | `channel` | how the engine in it is reached |
 //! | `mapped` | a workspace of root's, shown as another user's |
 //! | `watched` | one that runs without a client: its first process, and its end |
+//! | `store` | what holds the volumes of one whose daemon does not see this machine's files |
 //! | `cli` | the program: asking it, and how long |
 //! | `owner` | whose container it is, and whether they still live |
 //! | `refusal` | why a container could not be made, and what to do about it |
@@ -34,6 +35,7 @@ mod options;
 mod owner;
 mod plan;
 mod refusal;
+mod store;
 mod watched;
 
 use std::process::ExitCode;

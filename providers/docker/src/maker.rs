@@ -16,13 +16,14 @@ use spp_client::place::{
 };
 
 use crate::channel::{self, Channel, Channels};
-use crate::cli::{ASK, Answer, Cli, Family};
+use crate::cli::{ASK, Answer, Cli, Family, PULL};
 use crate::container::{Container, Made, Tree};
 use crate::mapped::{self, Mapped};
-use crate::options::{Options, Pull};
+use crate::options::{Options, Pull, View};
 use crate::plan::Plan;
+use crate::store::Sent;
 use crate::watched::Watched;
-use crate::{container, left, limits, refusal};
+use crate::{container, left, limits, refusal, store};
 
 /// The name of this provider and of its location.
 pub(crate) const NAME: &str = "docker";
@@ -30,8 +31,6 @@ pub(crate) const NAME: &str = "docker";
 const START: Duration = Duration::from_secs(60);
 /// How long who has given up waits for a container to be made and removed.
 const GIVEN_UP: Duration = Duration::from_secs(5);
-/// How long an image may take to come.
-const PULL: Duration = Duration::from_secs(30 * 60);
 
 /// What this provider can do.
 pub(crate) fn capabilities() -> Capabilities {
@@ -54,6 +53,7 @@ pub(crate) struct Docker {
     channels: Channels,
     /// The programs that were asked whose they are.
     families: tokio::sync::Mutex<Vec<(Cli, Family)>>,
+    sent: Arc<Sent>,
 }
 
 impl Docker {
@@ -74,6 +74,7 @@ impl Docker {
             listed: tokio::sync::Mutex::default(),
             channels: Channels::default(),
             families: tokio::sync::Mutex::default(),
+            sent: Arc::default(),
         })
     }
 
@@ -137,7 +138,7 @@ impl Docker {
     }
 
     /// Removes what providers have left that are gone, once for each daemon.
-    async fn tidy(&self, cli: &Cli) {
+    async fn tidy(&self, cli: &Cli, options: &Options, engine: &Path) {
         let mut known = self.known.lock().await;
         if known.contains(cli) {
             return;
@@ -154,6 +155,9 @@ impl Docker {
         }
         channel::tidy(&std::env::temp_dir());
         mapped::tidy(&std::env::temp_dir());
+        if options.workspace == View::Volume {
+            self.sent.tidy(cli, &self.spawner, engine).await;
+        }
         known.push(cli.clone());
     }
 
@@ -173,13 +177,33 @@ impl Docker {
     ) -> std::result::Result<Made, Trouble> {
         let family = self.family(&container.cli).await;
         let family = family.map_err(Trouble::Refused)?;
+        if container.store.is_some() && family == Family::Podman {
+            return Err(Trouble::Refused(store::not_by_podman()));
+        }
         let arguments = container::create(container, id, plan, engine, channel, family);
         let limits = plan.limits.clone();
         let secret = channel.secret().map(str::to_owned);
         let (made, spawner) = (container.clone(), Arc::clone(&self.spawner));
         let unwanted = Unwanted::default();
         let seen = unwanted.clone();
+        let (sent, engine, user) = (
+            Arc::clone(&self.sent),
+            engine.to_owned(),
+            container.tree.user,
+        );
+        let of = id.clone();
         let mut making = tokio::spawn(async move {
+            if let Some(store) = &made.store {
+                let stored = sent
+                    .store(&made.cli, &spawner, &engine, user, (store, &of))
+                    .await;
+                if let Err(refusal) = stored {
+                    if let Err(left) = made.remove(&spawner).await {
+                        tracing::debug!(%left, "a store that was refused");
+                    }
+                    return Err(refusal);
+                }
+            }
             let secret = secret.as_deref();
             let created = made.create(&spawner, &arguments, &limits, secret).await;
             if created.is_ok() && seen.is_raised() {
@@ -235,7 +259,7 @@ impl Docker {
                 (mapped.seen(), Some(mapped))
             }
         };
-        let container = Container::new(cli.clone(), name, tree);
+        let container = Container::new(cli.clone(), name, tree, plan.options.workspace);
         let about = channel.about();
         let made = self.create(ctx, id, &container, plan, engine, &channel);
         let container = match made.await {
@@ -368,7 +392,7 @@ impl Maker for Docker {
         })?;
         let seen_to = async {
             self.image(&cli, &plan.options).await?;
-            self.tidy(&cli).await;
+            self.tidy(&cli, &plan.options, &engine).await;
             Ok(())
         };
         within(ctx, Verb::Acquire, &spec.id, seen_to)
@@ -413,8 +437,11 @@ impl Maker for Docker {
         _left: Left,
     ) -> Result<Disposition> {
         container.remove(&self.spawner).await?;
-        // The workspace is the caller's, and stays whatever is asked for.
-        Ok(Disposition::Keep)
+        Ok(match container.store {
+            Some(_) => Disposition::Destroy,
+            // The workspace is the caller's, and stays whatever is asked for.
+            None => Disposition::Keep,
+        })
     }
 
     async fn kept(&self, _ctx: &Ctx, options: Option<&str>) -> Result<Vec<SandboxEntry>> {

@@ -22,6 +22,8 @@ pub(crate) const SCHEMA: &str = r#"{
     "host": {"type": "string", "description": "the daemon's address, such as unix:///run/docker.sock"},
     "pull": {"enum": ["missing", "never", "always"], "default": "missing"},
     "user": {"type": "string", "description": "UID or UID:GID of what runs; the owner of the workspace by default"},
+    "workspace": {"enum": ["bound", "volume"], "default": "bound",
+                  "description": "the directory itself, or a volume of the daemon's that is empty at first and gone with the sandbox"},
     "channel": {"enum": ["auto", "socket", "attached"], "default": "auto",
                 "description": "how the engine is reached: a socket where there can be one, only so, or an attached client"},
     "runtime": {"type": "string", "description": "a runtime that the daemon knows, such as runsc"},
@@ -75,6 +77,17 @@ pub(crate) enum Pull {
     Always,
 }
 
+/// What the workspace is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum View {
+    /// The directory of this machine.
+    #[default]
+    Bound,
+    /// A volume of the daemon's, for one that does not see this machine's files.
+    Volume,
+}
+
 /// The options. See the [module](self).
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -88,6 +101,8 @@ pub(crate) struct Options {
     #[serde(default)]
     pub(crate) pull: Pull,
     pub(crate) user: Option<User>,
+    #[serde(default)]
+    pub(crate) workspace: View,
     #[serde(default)]
     pub(crate) channel: Wish,
     pub(crate) runtime: Option<String>,

@@ -96,7 +96,8 @@ const TABLE: [(Fault, &[&str], &str); 14] = [
     (
         Fault::Spec,
         &["bind source path does not exist", "statfs "],
-        "the daemon does not see this machine's files: use one on this machine",
+        "the daemon does not see this machine's files: use one on this machine, or have the workspace be a volume of the daemon's by \
+         `workspace = \"volume\"` in the options of `docker`",
     ),
     (
         Fault::Spec,

@@ -5,6 +5,7 @@
 
 mod channel;
 mod daemon;
+mod far;
 mod frozen;
 mod gc;
 mod life;

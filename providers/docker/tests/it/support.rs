@@ -169,6 +169,12 @@ impl Scratch {
         Host::new(Config::load(&sources).expect("it makes sense"), search)
     }
 
+    /// The directory of the executables that were built for the tests.
+    pub(crate) fn executables(&self) -> PathBuf {
+        let provider = self.provider();
+        provider.parent().expect("it has one").to_owned()
+    }
+
     /// Where the executable is that was built for the tests, with the engine beside it.
     pub(crate) fn provider(&self) -> PathBuf {
         let provider = std::env::var_os("SPP_TEST_BIN_DIR").map_or_else(
