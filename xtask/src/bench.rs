@@ -63,13 +63,16 @@ pub(crate) fn run(args: &[OsString]) -> Result<()> {
     process::run(&mut measure)
 }
 
-/// Whether this row, which needs something brought up, is among those that are to be measured.
+/// Whether a row that begins so, and needs something brought up, is among those that are to be measured.
 fn wants(row: &str, args: &[OsString]) -> bool {
     let asks = |what: &str| args.iter().any(|arg| arg == what);
     let names_row = args
         .iter()
         .any(|arg| !arg.as_encoded_bytes().starts_with(b"-"));
-    !asks("--help") && (asks(row) || !names_row)
+    let asks_one = args
+        .iter()
+        .any(|arg| arg.as_encoded_bytes().starts_with(row.as_bytes()));
+    !asks("--help") && (asks_one || !names_row)
 }
 
 #[cfg(test)]
@@ -83,6 +86,7 @@ mod tests {
             wants("docker", &args)
         };
         assert!(wants(&[]) && wants(&["--json"]) && wants(&["exec", "docker"]));
+        assert!(wants(&["docker-idle"]));
         assert!(!wants(&["exec"]) && !wants(&["--help"]) && !wants(&["read", "--check"]));
     }
 }

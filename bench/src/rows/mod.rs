@@ -115,8 +115,23 @@ pub(crate) const ALL: &[Measure] = &[
     },
     Measure {
         name: "docker",
-        about: "exec, many at once, read, trees and acquire at docker, against docker exec and docker run; and memory of an idle one (SPP_TEST_DOCKER names the daemon)",
+        about: "exec, read and acquire at docker, against docker exec and docker run (SPP_TEST_DOCKER names the daemon)",
         run: |place| Box::pin(docker::run(place)),
+    },
+    Measure {
+        name: "docker-many",
+        about: "exec at docker, 32 at once, against docker exec",
+        run: |place| Box::pin(docker::many(place)),
+    },
+    Measure {
+        name: "docker-trees",
+        about: "push_tree and pull_tree at docker, against tar through docker exec",
+        run: |place| Box::pin(docker::trees(place)),
+    },
+    Measure {
+        name: "docker-idle",
+        about: "memory of an idle sandbox at docker, on this side",
+        run: |place| Box::pin(docker::idle(place)),
     },
     Measure {
         name: "ssh",

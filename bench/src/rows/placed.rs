@@ -15,7 +15,7 @@ use crate::report::{Row, micros, per_second, ratio};
 
 /// Commands at once, and how many each round.
 const AT_ONCE: usize = 32;
-const THROUGHPUT_BATCH: usize = 320;
+pub(super) const THROUGHPUT_BATCH: usize = 320;
 
 /// A command in a place that is there.
 pub(super) async fn kept(sandbox: &Arc<dyn Sandbox>) -> Result<Duration> {
@@ -28,8 +28,10 @@ pub(super) async fn kept(sandbox: &Arc<dyn Sandbox>) -> Result<Duration> {
 }
 
 /// Two ways of doing something, in interleaved rounds.
+///
+/// - `batches`: how often each is done in a round
 pub(super) async fn compare(
-    batch: usize,
+    batches: [usize; 2],
     mut ours: impl AsyncFnMut() -> Result<Duration>,
     mut theirs: impl AsyncFnMut() -> Result<Duration>,
 ) -> Result<(Duration, Duration)> {
@@ -37,6 +39,7 @@ pub(super) async fn compare(
     for round in 0..ROUNDS {
         for turn in [ours_first(round), !ours_first(round)] {
             quiet().await;
+            let batch = batches[usize::from(!turn)];
             let mut taken = Vec::with_capacity(batch);
             for _ in 0..batch {
                 taken.push(if turn { ours().await? } else { theirs().await? });
@@ -67,41 +70,44 @@ pub(super) fn row(
 /// How many commands a second there are, many at once, with one way of doing them and another.
 ///
 /// - `least`: how many times as many there have to be
+/// - `theirs_of`: how many are done in the other way each round, a multiple of [`AT_ONCE`]
 pub(super) async fn at_once(
     row: &'static str,
     bar: &'static str,
     least: f64,
+    theirs_of: usize,
     ours: impl AsyncFn() -> Result<()>,
     theirs: impl AsyncFn() -> Result<()>,
 ) -> Result<Row> {
     let (ours, theirs) = compare(
-        1,
+        [1, 1],
         async || {
-            let (taken, done) = time(many(&ours)).await;
+            let (taken, done) = time(many(THROUGHPUT_BATCH, &ours)).await;
             done.map(|()| taken)
         },
         async || {
-            let (taken, done) = time(many(&theirs)).await;
+            let (taken, done) = time(many(theirs_of, &theirs)).await;
             done.map(|()| taken)
         },
     )
     .await?;
-    let rate = |taken: Duration| THROUGHPUT_BATCH as f64 / taken.as_secs_f64().max(f64::EPSILON);
-    let ratio = ratio(rate(ours), rate(theirs));
+    let rate = |of: usize, taken: Duration| of as f64 / taken.as_secs_f64().max(f64::EPSILON);
+    let (ours, theirs) = (rate(THROUGHPUT_BATCH, ours), rate(theirs_of, theirs));
+    let ratio = ratio(ours, theirs);
     Ok(Row {
         row,
-        ours: per_second(rate(ours)),
-        peer: Some(per_second(rate(theirs))),
+        ours: per_second(ours),
+        peer: Some(per_second(theirs)),
         ratio,
         bar,
         holds: ratio.is_some_and(|ratio| ratio >= least),
     })
 }
 
-/// Does something [`THROUGHPUT_BATCH`] times, [`AT_ONCE`] at a time.
-async fn many(one: &impl AsyncFn() -> Result<()>) -> Result<()> {
+/// Does something so many times, [`AT_ONCE`] at a time.
+async fn many(times: usize, one: &impl AsyncFn() -> Result<()>) -> Result<()> {
     let line = async || {
-        for _ in 0..THROUGHPUT_BATCH / AT_ONCE {
+        for _ in 0..times / AT_ONCE {
             one().await?;
         }
         Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())

@@ -61,7 +61,7 @@ async fn first(scratch: &Path) -> Result<Place> {
 
 async fn each(place: &Place, peer: &Peer) -> Result<Row> {
     let measured = compare(
-        BATCH,
+        [BATCH, BATCH],
         async || kept(&place.sandbox).await,
         async || timed(peer).await,
     );
@@ -80,7 +80,7 @@ async fn timed(peer: &Peer) -> Result<Duration> {
 
 async fn acquire(place: &Place, peer: &Peer) -> Result<Row> {
     let measured = compare(
-        BATCH / 2,
+        [BATCH / 2, BATCH / 2],
         async || opened(place).await,
         async || timed(peer).await,
     );
@@ -97,6 +97,7 @@ async fn at_once(place: &Place, peer: &Peer) -> Result<Row> {
         "bubblewrap: 32 commands at once",
         "at least 5.5x a bwrap for each",
         LEAST_THROUGHPUT,
+        placed::THROUGHPUT_BATCH,
         async || kept(&place.sandbox).await.map(drop),
         async || peer.run().await,
     )
@@ -105,7 +106,7 @@ async fn at_once(place: &Place, peer: &Peer) -> Result<Row> {
 
 async fn against_local(place: &Place, local: &Place) -> Result<Row> {
     let measured = compare(
-        BATCH * 2,
+        [BATCH * 2, BATCH * 2],
         async || kept(&place.sandbox).await,
         async || kept(&local.sandbox).await,
     );

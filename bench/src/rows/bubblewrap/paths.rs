@@ -35,7 +35,7 @@ pub(in super::super) async fn run(place: &Place) -> Result<Vec<Row>> {
     let (started, with) = time(Place::open_with("bubblewrap", root, policy)).await;
     let with = with?;
     let measured = compare(
-        BATCH,
+        [BATCH, BATCH],
         async || kept(&with.sandbox).await,
         async || kept(&without.sandbox).await,
     );
