@@ -159,4 +159,14 @@ mod tests {
         );
         assert_eq!(read("no JSON"), None);
     }
+
+    #[test]
+    fn a_store_is_no_entry_beside_its_container_and_one_without() {
+        let found = |names: &[&str]| -> Vec<_> {
+            let lines = names.iter().map(|name| line(name, name, "x/1/1/1/1"));
+            lines.filter_map(|line| read(&line)).collect()
+        };
+        assert_eq!(entries(&found(&["spp-a", "spp-a-store"])).len(), 1);
+        assert_eq!(entries(&found(&["spp-a-store"])).len(), 1);
+    }
 }
