@@ -28,8 +28,7 @@ impl Line {
     /// Shows nothing if standard error is no terminal, nor with `--json` or `--verbose`, whose lines it would
     /// break.
     pub(crate) fn show(global: &Global, doing: &'static str, tally: &Tally) -> Self {
-        let wanted = !global.json && global.verbose == 0 && std::io::stderr().is_terminal();
-        if !wanted {
+        if !is_wanted(global) {
             return Self {
                 bar: ProgressBar::hidden(),
             };
@@ -47,6 +46,43 @@ impl Line {
         bar.enable_steady_tick(EVERY);
         Self { bar }
     }
+}
+
+/// What a place says as it is made, such as how far an image has come; dropping it clears it.
+///
+/// Shows nothing where [`Line::show`] would not, and nothing before something is said.
+pub(crate) struct Making {
+    bar: ProgressBar,
+}
+
+impl Making {
+    pub(crate) fn new(global: &Global) -> Self {
+        let bar = match is_wanted(global) {
+            true => ProgressBar::new_spinner().with_finish(ProgressFinish::AndClear),
+            false => ProgressBar::hidden(),
+        };
+        Self { bar }
+    }
+
+    /// Takes what is said from now on.
+    pub(crate) fn told(&self) -> impl Fn(&str) + Send + Sync + 'static {
+        let bar = self.bar.clone();
+        move |message| {
+            // What moves a cursor is not the provider's to say.
+            bar.set_message(message.replace(char::is_control, " "));
+            bar.enable_steady_tick(EVERY);
+        }
+    }
+}
+
+impl Drop for Making {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+fn is_wanted(global: &Global) -> bool {
+    !global.json && global.verbose == 0 && std::io::stderr().is_terminal()
 }
 
 impl Drop for Line {

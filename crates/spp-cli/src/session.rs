@@ -14,6 +14,7 @@ use sandbox_host::{Host, OpenRequest, Opened, SearchPath};
 
 use crate::args::Global;
 use crate::failure::{Failure, Result};
+use crate::progress::Making;
 use crate::signals::{Arrived, Signals};
 
 /// How long a place may take to be given back.
@@ -52,10 +53,15 @@ impl Session {
             root: Some(root),
             ..OpenRequest::default()
         };
-        let ctx = ctx.clone().with_progress(|progress| {
+        let making = Making::new(global);
+        let told = making.told();
+        let ctx = ctx.clone().with_progress(move |progress| {
             tracing::info!(phase = progress.phase, "{}", progress.message);
+            told(&progress.message);
         });
-        match interruptible(host.open(&ctx, None, request), cancel, signals).await {
+        let opened = interruptible(host.open(&ctx, None, request), cancel, signals).await;
+        drop(making);
+        match opened {
             Done::Whole(Ok(opened)) => Ok(Ok(Self { host, opened })),
             Done::Whole(Err(error)) => {
                 shut_down(&host, signals).await;

@@ -218,6 +218,50 @@ impl Cli {
         tokio::time::timeout(limit, answered).await.map_err(late)?
     }
 
+    /// Asks something that takes long, and tells each line of its answer as it comes.
+    ///
+    /// - `tell`: takes each line
+    ///
+    /// # Errors
+    ///
+    /// As [`ask`](Self::ask).
+    pub(crate) async fn follow(
+        &self,
+        spawner: &Spawner,
+        arguments: &[impl AsRef<OsStr>],
+        limit: Duration,
+        mut tell: impl FnMut(&str),
+    ) -> io::Result<Answer> {
+        let mut command = self.command(arguments);
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        // It is killed by being dropped.
+        let mut child = spawner.spawn(command).await?;
+        let (output, words) = (child.stdout.take(), tokio::spawn(all(child.stderr.take())));
+        let followed = async {
+            if let Some(output) = output {
+                let mut lines = BufReader::new(output.take(MAX_ANSWER)).lines();
+                // One that cannot be read is the last: how it ended says more.
+                while let Ok(Some(line)) = lines.next_line().await {
+                    tell(&line);
+                }
+                let mut rest = lines.into_inner().into_inner().into_inner();
+                let _ = tokio::io::copy(&mut rest, &mut tokio::io::sink()).await;
+            }
+            let status = child.wait().await?;
+            let words = tokio::time::timeout(LAST_WORDS, words).await;
+            Ok(Answer {
+                status,
+                output: String::new(),
+                words: words.unwrap_or_else(|_| Ok(String::new()))?,
+            })
+        };
+        let late = |_| io::Error::from(io::ErrorKind::TimedOut);
+        tokio::time::timeout(limit, followed).await.map_err(late)?
+    }
+
     /// Asks something that is answered line by line, and ends it once a line is the last that is wanted.
     ///
     /// - `is_last`: takes each line

@@ -21,6 +21,7 @@ use crate::container::{Container, Made, Tree};
 use crate::mapped::{self, Mapped};
 use crate::options::{Options, Pull, View};
 use crate::plan::Plan;
+use crate::pull::Pulled;
 use crate::store::Sent;
 use crate::watched::Watched;
 use crate::{container, left, limits, refusal, store};
@@ -96,7 +97,7 @@ impl Docker {
     }
 
     /// Sees to it that the daemon has the image, and that it is for this machine's processor.
-    async fn image(&self, cli: &Cli, options: &Options) -> Result<(), Refusal> {
+    async fn image(&self, ctx: &Ctx, cli: &Cli, options: &Options) -> Result<(), Refusal> {
         let inspect = [
             "image",
             "inspect",
@@ -111,9 +112,16 @@ impl Docker {
             Pull::Never => false,
         };
         if fetch {
-            let pulled = self
-                .ask(cli, &["pull", "--quiet", &options.image], PULL)
-                .await?;
+            let mut so_far = Pulled::default();
+            ctx.report(so_far.progress(&options.image));
+            let tell = |line: &str| {
+                if so_far.take(line) {
+                    ctx.report(so_far.progress(&options.image));
+                }
+            };
+            let pull = ["pull", &options.image];
+            let pulled = cli.follow(&self.spawner, &pull, PULL, tell).await;
+            let pulled = pulled.map_err(|error| refusal::of_asking(cli, &error))?;
             if !pulled.status.success() {
                 return Err(refusal::of_words(&pulled.status.to_string(), &pulled.words));
             }
@@ -391,7 +399,7 @@ impl Maker for Docker {
             Trouble::Refused(refusal::of_finding(&plan.options.program, &error))
         })?;
         let seen_to = async {
-            self.image(&cli, &plan.options).await?;
+            self.image(ctx, &cli, &plan.options).await?;
             self.tidy(&cli, &plan.options, &engine).await;
             Ok(())
         };

@@ -19,7 +19,7 @@ enum Fault {
 }
 
 /// What the words hold, and what to do then.
-const TABLE: [(Fault, &[&str], &str); 14] = [
+const TABLE: [(Fault, &[&str], &str); 15] = [
     (
         Fault::Machine,
         &["permission denied while trying to connect", "dial unix"],
@@ -62,6 +62,11 @@ const TABLE: [(Fault, &[&str], &str); 14] = [
             "repository does not exist",
         ],
         "correct the image's name or tag",
+    ),
+    (
+        Fault::Machine,
+        &["toomanyrequests", "429 Too Many Requests"],
+        "wait, log in (`docker login`), or pull the image from another registry",
     ),
     (
         Fault::Machine,

@@ -151,3 +151,61 @@ async fn a_workspace_of_somebody_else_does_not_make_one_them() {
     has(&text, &["somebody else's", "UID:GID"]);
     host.shutdown().await;
 }
+
+/// What is said of an image whose fetching goes like this, and what was told meanwhile.
+async fn pulled(script: &str) -> (String, Vec<String>) {
+    let scratch = Scratch::new();
+    // There is no registry: a program that says of one image what the real one does of any.
+    let program = scratch.program(&format!(r#"case " $* " in *" pull "*) {script} ;; esac"#));
+    let options =
+        Scratch::options("spp-test-far-away") + &format!("program = '{}'\n", program.display());
+    let host = scratch.host(&options);
+    let told = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let heard = std::sync::Arc::clone(&told);
+    let ctx = Ctx::new().with_progress(move |progress| {
+        if progress.phase == "pull" {
+            heard
+                .lock()
+                .expect("nobody panics")
+                .push(progress.message.clone());
+        }
+    });
+    let error = host.open(&ctx, None, scratch.request()).await.err();
+    let error = super::support::told(&error.expect("there is no such image"));
+    host.shutdown().await;
+    let told = told.lock().expect("nobody panics").clone();
+    (error, told)
+}
+
+#[tokio::test]
+async fn an_image_that_comes_is_told_layer_by_layer_and_one_that_does_not_says_why() {
+    let (error, told) = pulled(
+        "echo 'aa: Pulling fs layer'; echo 'aa: Pull complete'; echo 'no space left on device' >&2; exit 1",
+    )
+    .await;
+    has(&error, &["no space left on device", "docker system prune"]);
+    let name = "pulling the image spp-test-far-away";
+    let layers = ["", ": 0 of 1 layers are here", ": 1 of 1 layers are here"];
+    assert_eq!(told, layers.map(|layers| format!("{name}{layers}")));
+    for (says, remedy) in [
+        (
+            "Error response from daemon: pull access denied for x",
+            "docker login",
+        ),
+        (
+            "Error response from daemon: manifest for x:y not found: manifest unknown",
+            "name or tag",
+        ),
+        (
+            "Error response from daemon: Get https://x/v2/: dial tcp: lookup x: no such host",
+            "reaches the registry",
+        ),
+        (
+            "Error response from daemon: toomanyrequests: You have reached your pull rate limit",
+            "wait",
+        ),
+    ] {
+        let (error, _) = pulled(&format!("echo '{says}' >&2; exit 1")).await;
+        has(&error, &[remedy]);
+    }
+}
