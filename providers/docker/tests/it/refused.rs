@@ -1,6 +1,8 @@
 //! What cannot be had is refused, with the reason and what to do.
 
-use sandbox_core::{Limit, LimitKind, Mount, MountAccess, Network, Policy, SandboxPath, Strength};
+use sandbox_core::{
+    Ctx, Limit, LimitKind, Mount, MountAccess, Network, Policy, SandboxPath, Strength,
+};
 
 use super::support::{IMAGE, Scratch, is_root};
 
