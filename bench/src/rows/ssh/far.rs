@@ -82,7 +82,7 @@ async fn row(name: &'static str, verb: impl AsyncFnMut() -> Result<Duration>) ->
         done?;
         Ok(taken)
     };
-    let (ours, peer) = compare(BATCH, verb, round_trip).await?;
+    let (ours, peer) = compare([BATCH, BATCH], verb, round_trip).await?;
     Ok(Row {
         row: name,
         ours: micros(ours),
