@@ -132,6 +132,7 @@ fn what_of(item: &Item) -> String {
 fn text(places: &[Place], dry_run: bool) -> String {
     let mut text = String::new();
     let mut count = 0;
+    let mut is_whole = true;
     for place in places {
         let items = match &place.found {
             None => continue,
@@ -139,6 +140,7 @@ fn text(places: &[Place], dry_run: bool) -> String {
                 // Writing to a string cannot fail.
                 let why = continued(&failure.sentence());
                 let _ = writeln!(text, "{}: could not be looked at: {why}", place.name);
+                is_whole = false;
                 continue;
             }
             Some(Ok(items)) => items,
@@ -153,9 +155,13 @@ fn text(places: &[Place], dry_run: bool) -> String {
             let _ = writeln!(text, "{}: {id} {}{detail}", place.name, what_of(item));
         }
     }
-    if count == 0 {
-        let _ = writeln!(text, "nothing was left behind");
-    } else if dry_run {
+    let is_any = places
+        .iter()
+        .any(|place| matches!(place.found, Some(Ok(_))));
+    if count == 0 && is_any {
+        let elsewhere = if is_whole { "" } else { " elsewhere" };
+        let _ = writeln!(text, "nothing was left behind{elsewhere}");
+    } else if count > 0 && dry_run {
         let _ = writeln!(text, "`spp gc` without `--dry-run` removes it");
     }
     text

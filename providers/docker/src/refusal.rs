@@ -163,7 +163,7 @@ pub(crate) fn of_words(ended: &str, words: &str) -> Refusal {
         .map(str::trim)
         .rfind(|line| !line.is_empty() && !ADVICE.iter().any(|advice| line.starts_with(advice)));
     let told = told.map(|line| line.trim_start_matches("docker: ").trim_end_matches('.'));
-    let reason = format!("the container could not be made: {}", told.unwrap_or(ended));
+    let reason = format!("the container program says: {}", told.unwrap_or(ended));
     let known = TABLE
         .iter()
         .find(|(_, says, _)| says.iter().any(|says| words.contains(says)));

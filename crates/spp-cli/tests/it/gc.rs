@@ -26,6 +26,7 @@ fn a_location_that_cannot_be_asked_is_told_and_fails_only_if_it_was_named() {
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     let text = ended.stdout();
     assert!(text.contains("box: could not be looked at: "), "{text}");
+    assert!(text.contains("nothing was left behind elsewhere"), "{text}");
     let ended = place.spp(&["--location", "box", "gc", "--json"]);
     assert_eq!(ended.code, Some(1));
     let problem = ended.json()["locations"][0]["problem"].clone();
