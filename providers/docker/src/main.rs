@@ -17,7 +17,7 @@
 //! | `store` | what holds the volumes of one whose daemon does not see this machine's files |
 //! | `cli` | the program: asking it, and how long |
 //! | `owner` | whose container it is, and whether they still live |
-//! | `pull` | how far an image has come |
+//! | `pull` | the image: having it fetched, and how far it has come |
 //! | `refusal` | why a container could not be made, and what to do about it |
 //!
 //! **Invariants.** What is inside never runs as user 0. No container is removed that this provider, or one that is

@@ -16,15 +16,14 @@ use spp_client::place::{
 };
 
 use crate::channel::{self, Channel, Channels};
-use crate::cli::{ASK, Answer, Cli, Family, PULL};
+use crate::cli::{Cli, Family};
 use crate::container::{Container, Made, Tree};
 use crate::mapped::{self, Mapped};
-use crate::options::{Options, Pull, View};
+use crate::options::{Options, View};
 use crate::plan::Plan;
-use crate::pull::Pulled;
 use crate::store::Sent;
 use crate::watched::Watched;
-use crate::{container, left, limits, refusal, store};
+use crate::{container, left, limits, pull, refusal, store};
 
 /// The name of this provider and of its location.
 pub(crate) const NAME: &str = "docker";
@@ -79,11 +78,6 @@ impl Docker {
         })
     }
 
-    async fn ask(&self, cli: &Cli, arguments: &[&str], limit: Duration) -> Result<Answer, Refusal> {
-        let answer = cli.ask(&self.spawner, arguments, limit).await;
-        answer.map_err(|error| refusal::of_asking(cli, &error))
-    }
-
     /// Whose program it is, which is asked once.
     async fn family(&self, cli: &Cli) -> Result<Family, Refusal> {
         let mut known = self.families.lock().await;
@@ -94,55 +88,6 @@ impl Docker {
         let family = family.map_err(|error| refusal::of_asking(cli, &error))?;
         known.push((cli.clone(), family));
         Ok(family)
-    }
-
-    /// Sees to it that the daemon has the image, and that it is for this machine's processor.
-    async fn image(&self, ctx: &Ctx, cli: &Cli, options: &Options) -> Result<(), Refusal> {
-        let inspect = [
-            "image",
-            "inspect",
-            "--format={{.Os}}/{{.Architecture}}",
-            &options.image,
-        ];
-        let mut found = self.ask(cli, &inspect, ASK).await?;
-        let is_missing = found.says_missing();
-        let fetch = match options.pull {
-            Pull::Always => true,
-            Pull::Missing => is_missing,
-            Pull::Never => false,
-        };
-        if fetch {
-            let mut so_far = Pulled::default();
-            ctx.report(so_far.progress(&options.image));
-            let tell = |line: &str| {
-                if so_far.take(line) {
-                    ctx.report(so_far.progress(&options.image));
-                }
-            };
-            let pull = ["pull", &options.image];
-            let pulled = cli.follow(&self.spawner, &pull, PULL, tell).await;
-            let pulled = pulled.map_err(|error| refusal::of_asking(cli, &error))?;
-            if !pulled.status.success() {
-                return Err(refusal::of_words(&pulled.status.to_string(), &pulled.words));
-            }
-            found = self.ask(cli, &inspect, ASK).await?;
-        }
-        if !found.status.success() {
-            return Err(refusal::of_words(&found.status.to_string(), &found.words));
-        }
-        let is_for = found.output.trim();
-        let here = format!("linux/{}", architecture());
-        if is_for == here {
-            return Ok(());
-        }
-        Err(Refusal::new(
-            format!(
-                "the image `{}` is for {is_for}, and the engine beside this provider for {here}",
-                options.image
-            ),
-            "use an image for this machine's processor",
-        )
-        .of_what_was_asked())
     }
 
     /// Removes what providers have left that are gone, once for each daemon.
@@ -399,7 +344,7 @@ impl Maker for Docker {
             Trouble::Refused(refusal::of_finding(&plan.options.program, &error))
         })?;
         let seen_to = async {
-            self.image(ctx, &cli, &plan.options).await?;
+            pull::see_to(ctx, &cli, &self.spawner, &plan.options).await?;
             self.tidy(&cli, &plan.options, &engine).await;
             Ok(())
         };
@@ -512,14 +457,5 @@ impl Maker for Docker {
             Verb::Prepare => "name an image in the options of `docker`",
             _ => "release the sandbox and acquire it with the new policy",
         }
-    }
-}
-
-/// This machine's processor as images name it.
-fn architecture() -> &'static str {
-    match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
     }
 }
