@@ -23,6 +23,10 @@ const LEAST_QUOTA: u64 = 1000;
 const TRIES: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(2);
 
+/// The most processes and threads that the kernel can have (`PID_MAX_LIMIT`). It takes no larger limit, though that would
+/// be kept anyway.
+const MOST_PROCESSES: u64 = 1 << 22;
+
 /// What a group is to be limited to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
@@ -327,7 +331,7 @@ fn set(directory: &Path, version: Version, controller: Controller, limit: u64) -
             let _ = write("memory.swap.max", "0");
             Ok(())
         }
-        (Controller::Processes, _) => write("pids.max", &limit.to_string()),
+        (Controller::Processes, _) => write("pids.max", &limit.min(MOST_PROCESSES).to_string()),
         (Controller::Cpu, _) if quota < LEAST_QUOTA => Err(io::ErrorKind::InvalidInput.into()),
         (Controller::Cpu, Version::One) => {
             write("cpu.cfs_period_us", &PERIOD.to_string())?;

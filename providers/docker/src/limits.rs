@@ -11,6 +11,8 @@ use sandbox_core::{EnforcedBy, Limit, LimitKind, LimitReport, Limits, Strength};
 
 /// Most processes and threads at once, where nothing else is asked for, so that no fork bomb is the machine's.
 const PROCESSES: u64 = 4096;
+/// The most processes and threads that the kernel can have (`PID_MAX_LIMIT`).
+const MOST_PROCESSES: u64 = 1 << 22;
 /// Least processes with which an engine can do anything: it counts itself, and so does what watches over commands.
 const LEAST_PROCESSES: u64 = 16;
 /// Least bytes of memory with which it can.
@@ -60,6 +62,8 @@ impl Kept {
     pub(crate) fn arguments(&self) -> Vec<String> {
         let of = |kind| self.limits.get(&kind).map(|limit: &Limit| limit.value);
         let processes = of(LimitKind::Processes).unwrap_or(PROCESSES);
+        // The kernel takes no more, which is kept anyway.
+        let processes = processes.min(MOST_PROCESSES);
         let mut arguments = vec![format!("--pids-limit={processes}")];
         if let Some(memory) = of(LimitKind::Memory) {
             // Both: what is beyond memory would go to the disk otherwise.
@@ -181,6 +185,8 @@ mod tests {
         ];
         assert_eq!(all.arguments(), expected);
         assert_eq!(kept(&[]).0.arguments(), ["--pids-limit=4096"]);
+        let (many, _) = kept(&[(LimitKind::Processes, 1 << 30, Required)]);
+        assert_eq!(many.arguments(), ["--pids-limit=4194304"]);
     }
 
     #[test]
