@@ -89,7 +89,7 @@ const ACCOUNTS: [Account; 16] = [
         ..account("spp-noisy", "bash")
     },
     Account {
-        profile: "(while sleep 0.01; do echo and on; done) & echo $! >~/chatter\n",
+        profile: "(while sleep 0.001; do echo and on; done) & echo $! >~/chatter\n",
         ..account("spp-chatter", "bash")
     },
     Account {
