@@ -167,6 +167,18 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// A request for a sandbox on its root.
+    pub(crate) fn request(&self) -> Result<OpenRequest> {
+        let root = self
+            .root
+            .to_str()
+            .ok_or("the scratch directory is not UTF-8")?;
+        Ok(OpenRequest {
+            root: Some(root.to_owned()),
+            ..OpenRequest::default()
+        })
+    }
+
     /// Opens one at `local`, in a new directory below `scratch`, which is never cleaned between rows.
     pub(crate) async fn open(scratch: &std::path::Path, name: &str) -> Result<Self> {
         Self::open_at("local", scratch, name).await

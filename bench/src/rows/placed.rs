@@ -7,7 +7,6 @@ use std::time::Duration;
 use futures_util::future::try_join_all;
 use sandbox_core::process::ProcessSpec;
 use sandbox_core::{Ctx, Disposition, Sandbox, SandboxExt as _};
-use sandbox_host::OpenRequest;
 
 use super::{Place, Result, process};
 use crate::harness::{ROUNDS, Side, ours_first, quiet, time};
@@ -118,14 +117,7 @@ async fn many(times: usize, one: &impl AsyncFn() -> Result<()>) -> Result<()> {
 
 /// How long a sandbox on this root takes, with its first command. It is released after that.
 pub(super) async fn opened(place: &Place) -> Result<Duration> {
-    let root = place
-        .root
-        .to_str()
-        .ok_or("the scratch directory is not UTF-8")?;
-    let request = OpenRequest {
-        root: Some(root.to_owned()),
-        ..OpenRequest::default()
-    };
+    let request = place.request()?;
     let (taken, opened) = time(async {
         let opened = place.host.open(&Ctx::new(), None, request).await?;
         kept(&opened.sandbox).await?;

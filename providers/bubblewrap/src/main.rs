@@ -37,7 +37,7 @@ mod view;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use spp_client::place::Keeper;
+use spp_client::place::{Keeper, provider_capabilities};
 use spp_server::ProviderMain;
 
 fn main() -> ExitCode {
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
         name: provider::NAME,
         version: env!("CARGO_PKG_VERSION"),
         about: "Sandboxes that are namespaces of this machine, made by bubblewrap.",
-        capabilities: provider::capabilities(),
+        capabilities: provider_capabilities(),
         options_schema: Some(spec::OPTIONS),
         arguments: None,
         provider: Box::new(|| Ok(Arc::new(Keeper::new(provider::Bubblewrap::new()?)))),

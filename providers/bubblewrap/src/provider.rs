@@ -12,10 +12,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use sandbox_core::{
-    AcquireSpec, Capabilities, Capability, Claim, Ctx, Descriptor, Disposition, Error, ErrorKind,
-    ProviderInfo, ReleaseReceipt, Result, SandboxEntry, SandboxId, Verb,
+    AcquireSpec, Claim, Ctx, Descriptor, Disposition, Error, ErrorKind, ProviderInfo,
+    ReleaseReceipt, Result, SandboxEntry, SandboxId, Verb,
 };
-use spp_client::place::{Left, Maker, Placed, Purpose, Trouble, within};
+use spp_client::place::{Left, Maker, Placed, Purpose, Trouble, provider_capabilities, within};
 
 use crate::copies::{Copies, PrivateCopy};
 use crate::limits;
@@ -24,15 +24,6 @@ use crate::spec::{Plan, Workspace};
 
 /// The name of this provider and of its location.
 pub(crate) const NAME: &str = "bubblewrap";
-
-/// What this provider can do.
-pub(crate) fn capabilities() -> Capabilities {
-    let own = [Capability::Probe, Capability::List];
-    spp_client::place::capabilities()
-        .iter()
-        .chain(own)
-        .collect()
-}
 
 /// Makes places. See the [module](self).
 pub(crate) struct Bubblewrap {
@@ -59,7 +50,7 @@ impl Bubblewrap {
             info: Arc::new(ProviderInfo {
                 name: NAME.into(),
                 version: env!("CARGO_PKG_VERSION").into(),
-                capabilities: capabilities(),
+                capabilities: provider_capabilities(),
             }),
             places,
             copies,

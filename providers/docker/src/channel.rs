@@ -5,16 +5,15 @@
 //! daemon that sees this machine's files, and a kernel that lets a container connect to what is bound into it. Where one of
 //! these is not so, that is found by trying, told in the descriptor, and remembered.
 
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use serde::Deserialize;
 use spp_client::place::{Door, Refusal, StartFault, take_away};
 
 use crate::cli::Cli;
+use crate::marked;
 use crate::options::Options;
-use crate::owner;
 
 /// Where the socket is seen in the container.
 pub(crate) const SOCKET: &str = "/run/spp/channel";
@@ -174,47 +173,18 @@ fn short(line: &str) -> String {
 
 /// A door with the name of who made it.
 fn door() -> std::io::Result<Door> {
-    let own = owner::own().unwrap_or_default().replace('/', ".");
-    let drawn = getrandom::u64().map_err(|error| std::io::Error::other(error.to_string()))?;
-    let directory = std::env::temp_dir().join(format!("{PREFIX}{own}-{drawn:016x}"));
-    let is_plain = |path: &PathBuf| {
-        path.to_str()
-            .is_some_and(|it| !it.contains([',', '"', '\n']))
-    };
-    if !directory.is_absolute() || !is_plain(&directory) {
-        return Err(std::io::Error::new(
-            std::io::ErrorKind::InvalidFilename,
-            "its path cannot be an argument",
-        ));
-    }
-    Door::open(directory)
+    Door::open(marked::path(PREFIX)?)
 }
 
 /// Takes away the doors of providers that were killed while a container started.
 pub(crate) fn tidy(beneath: &Path) {
-    let own = rustix::process::geteuid().as_raw();
-    for entry in std::fs::read_dir(beneath).into_iter().flatten().flatten() {
-        let Some(made_by) = entry.file_name().to_str().and_then(maker) else {
-            continue;
-        };
-        let is_own = entry
-            .metadata()
-            .is_ok_and(|found| found.is_dir() && found.uid() == own);
-        if is_own && owner::is_gone(&made_by) {
-            take_away(&entry.path());
-        }
-    }
-}
-
-/// Who made a door, as labels name them.
-fn maker(name: &str) -> Option<String> {
-    let (own, _) = name.strip_prefix(PREFIX)?.rsplit_once('-')?;
-    Some(own.replace('.', "/"))
+    marked::left(beneath, PREFIX).for_each(|door| take_away(&door));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::owner;
 
     #[tokio::test]
     async fn the_doors_of_the_dead_are_taken_away_and_those_of_the_living_are_not() {

@@ -12,6 +12,7 @@
 //! | `plan` | what a spec asks for, and what of it can be had |
 //! | `container` | a container: what it is made with, and how it is made and removed |
 //! | `channel` | how the engine in it is reached |
+//! | `marked` | directories that say in their names who made them |
 //! | `mapped` | a workspace of root's, shown as another user's |
 //! | `watched` | one that runs without a client: its first process, and its end |
 //! | `store` | what holds the volumes of one whose daemon does not see this machine's files |
@@ -32,6 +33,7 @@ mod left;
 mod limits;
 mod maker;
 mod mapped;
+mod marked;
 mod options;
 mod owner;
 mod plan;
@@ -43,7 +45,7 @@ mod watched;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use spp_client::place::Keeper;
+use spp_client::place::{Keeper, provider_capabilities};
 use spp_server::ProviderMain;
 
 fn main() -> ExitCode {
@@ -57,7 +59,7 @@ fn main() -> ExitCode {
         name: maker::NAME,
         version: env!("CARGO_PKG_VERSION"),
         about: "Sandboxes that are containers, made by docker or any program with its command line.",
-        capabilities: maker::capabilities(),
+        capabilities: provider_capabilities(),
         options_schema: Some(options::SCHEMA),
         arguments: None,
         provider: Box::new(|| Ok(Arc::new(Keeper::new(maker::Docker::new()?)))),

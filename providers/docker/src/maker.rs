@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sandbox_core::{
-    AcquireSpec, Capabilities, Capability, Ctx, Descriptor, Disposition, Error, ProviderInfo,
-    ReleaseReceipt, Result, SandboxEntry, SandboxId, Verb,
+    AcquireSpec, Ctx, Descriptor, Disposition, Error, ProviderInfo, ReleaseReceipt, Result,
+    SandboxEntry, SandboxId, Verb,
 };
 use spp_client::place::{
-    DialFault, Left, Maker, PlaceOptions, Placed, Purpose, Refusal, Spawner, Trouble, real_engine,
-    within,
+    DialFault, Left, Maker, PlaceOptions, Placed, Purpose, Refusal, Spawner, Trouble,
+    provider_capabilities, real_engine, within,
 };
 
 use crate::channel::{self, Channel, Channels};
@@ -31,15 +31,6 @@ pub(crate) const NAME: &str = "docker";
 const START: Duration = Duration::from_secs(60);
 /// How long who has given up waits for a container to be made and removed.
 const GIVEN_UP: Duration = Duration::from_secs(5);
-
-/// What this provider can do.
-pub(crate) fn capabilities() -> Capabilities {
-    let own = [Capability::Probe, Capability::List];
-    spp_client::place::capabilities()
-        .iter()
-        .chain(own)
-        .collect()
-}
 
 /// Makes containers.
 #[derive(Debug)]
@@ -67,7 +58,7 @@ impl Docker {
             info: Arc::new(ProviderInfo {
                 name: NAME.into(),
                 version: env!("CARGO_PKG_VERSION").into(),
-                capabilities: capabilities(),
+                capabilities: provider_capabilities(),
             }),
             spawner: Arc::new(Spawner::new()?),
             known: tokio::sync::Mutex::default(),

@@ -10,7 +10,6 @@
 //! provider has left is taken away by the next.
 
 use std::os::fd::AsFd as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
 use std::sync::Arc;
@@ -26,8 +25,8 @@ use spp_client::place::{Lone, Refusal, Spawner};
 use tokio::process::Command;
 
 use crate::container::Tree;
+use crate::marked;
 use crate::options::User;
-use crate::owner;
 use crate::plan::Root;
 
 /// The argument that makes this executable the process that mounts.
@@ -126,19 +125,7 @@ impl Mapped {
 
 /// Two directories, one in the other, that only root may enter.
 fn directory() -> std::io::Result<Mount> {
-    let own = owner::own().unwrap_or_default().replace('/', ".");
-    let drawn = getrandom::u64().map_err(|error| std::io::Error::other(error.to_string()))?;
-    let directory = std::env::temp_dir().join(format!("{PREFIX}{own}-{drawn:016x}"));
-    let is_plain = |path: &Path| {
-        path.to_str()
-            .is_some_and(|it| !it.contains([',', '"', '\n']))
-    };
-    if !directory.is_absolute() || !is_plain(&directory) {
-        return Err(std::io::Error::new(
-            std::io::ErrorKind::InvalidFilename,
-            "the path of the temporary directory cannot be an argument",
-        ));
-    }
+    let directory = marked::path(PREFIX)?;
     rustix::fs::mkdir(&directory, Mode::RWXU)?;
     let mount = Mount(directory);
     rustix::fs::mkdir(mount.0.join(TREE), Mode::RWXU)?;
@@ -158,20 +145,7 @@ fn take_away(directory: &Path) {
 
 /// Takes away what providers have left that were killed while a container was made.
 pub(crate) fn tidy(beneath: &Path) {
-    let own = rustix::process::geteuid().as_raw();
-    for entry in std::fs::read_dir(beneath).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let made_by = name
-            .to_str()
-            .and_then(|name| name.strip_prefix(PREFIX)?.rsplit_once('-'));
-        let is_gone = made_by.is_some_and(|(by, _)| owner::is_gone(&by.replace('.', "/")));
-        let is_own = entry
-            .metadata()
-            .is_ok_and(|found| found.is_dir() && found.uid() == own);
-        if is_own && is_gone {
-            take_away(&entry.path());
-        }
-    }
+    marked::left(beneath, PREFIX).for_each(|left| take_away(&left));
 }
 
 /// Is the process that mounts.
@@ -238,7 +212,10 @@ fn mount(user: u32, identity: (u64, u64), source: &Path, target: &Path) -> Resul
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
     use super::*;
+    use crate::owner;
 
     #[test]
     fn the_mounts_of_the_dead_are_taken_away_and_what_they_show_stays() {

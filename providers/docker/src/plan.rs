@@ -15,6 +15,7 @@ use sandbox_core::{
 use spp_client::place::workspace;
 
 use crate::limits::Kept;
+use crate::marked;
 use crate::options::{Options, User};
 
 /// Where the workspace is seen.
@@ -132,9 +133,7 @@ impl Root {
     fn open(named: &str) -> Result<Self> {
         let path = workspace(named)?;
         let refused = |kind| Error::refused(Verb::Acquire, kind).on(named);
-        // It travels in an argument that is a list with commas, and from there in JSON.
-        let is_plain = |text: &str| !text.contains([',', '"', '\n']);
-        if !path.to_str().is_some_and(is_plain) {
+        if !marked::is_plain(&path) {
             return Err(refused(ErrorKind::InvalidArgument).detail(
                 "a path that is not UTF-8, or has a comma, a quotation mark or a line break in it, cannot be shown in a container; \
                  rename the directory",

@@ -32,7 +32,7 @@ mod script;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use spp_client::place::Keeper;
+use spp_client::place::{Keeper, provider_capabilities};
 use spp_server::ProviderMain;
 
 fn main() -> ExitCode {
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
         name: maker::NAME,
         version: env!("CARGO_PKG_VERSION"),
         about: "Sandboxes on machines that ssh reaches, in a directory there.",
-        capabilities: maker::capabilities(),
+        capabilities: provider_capabilities(),
         options_schema: Some(options::SCHEMA),
         arguments: None,
         provider: Box::new(|| Ok(Arc::new(Keeper::new(maker::Ssh::new()?)))),

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sandbox_core::{
-    AcquireSpec, Capabilities, Capability, Ctx, Disposition, ProviderInfo, Result, SandboxId, Verb,
-};
+use sandbox_core::{AcquireSpec, Ctx, Disposition, ProviderInfo, Result, SandboxId, Verb};
 use spp_client::place::{
-    Left, Maker, PlaceOptions, Placed, Purpose, Refusal, Spawner, Trouble, within,
+    Left, Maker, PlaceOptions, Placed, Purpose, Refusal, Spawner, Trouble, provider_capabilities,
+    within,
 };
 
 use crate::bootstrap::Bootstrap;
@@ -22,15 +21,6 @@ use crate::{client, refusal};
 pub(crate) const NAME: &str = "ssh";
 /// How long an engine that was started may take to answer.
 const START: Duration = Duration::from_secs(60);
-
-/// What this provider can do.
-pub(crate) fn capabilities() -> Capabilities {
-    let own = [Capability::Probe, Capability::List];
-    spp_client::place::capabilities()
-        .iter()
-        .chain(own)
-        .collect()
-}
 
 /// Makes connections.
 #[derive(Debug)]
@@ -50,7 +40,7 @@ impl Ssh {
             info: Arc::new(ProviderInfo {
                 name: NAME.into(),
                 version: env!("CARGO_PKG_VERSION").into(),
-                capabilities: capabilities(),
+                capabilities: provider_capabilities(),
             }),
             spawner: Spawner::new()?,
         })

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use sandbox_core::{Ctx, Disposition};
-use sandbox_host::OpenRequest;
 
 use super::{Place, Result};
 use crate::memory;
@@ -17,15 +16,7 @@ pub(super) async fn row(place: &Place) -> Result<Row> {
     let before = held(place);
     let mut all = Vec::new();
     for _ in 0..SANDBOXES {
-        let root = place
-            .root
-            .to_str()
-            .ok_or("the scratch directory is not UTF-8")?;
-        let request = OpenRequest {
-            root: Some(root.to_owned()),
-            ..OpenRequest::default()
-        };
-        all.push(place.host.open(&Ctx::new(), None, request).await?);
+        all.push(place.host.open(&Ctx::new(), None, place.request()?).await?);
     }
     // Whatever had to do with their start has ended by then.
     tokio::time::sleep(Duration::from_secs(1)).await;

@@ -43,6 +43,13 @@ pub use spp_link::handover::SECRET_VARIABLE;
 
 use sandbox_core::{Capabilities, Capability};
 
+/// What a provider of this kind can do: what its engines can, and what its [`Keeper`] does for all.
+#[must_use]
+pub fn provider_capabilities() -> Capabilities {
+    let own = [Capability::Probe, Capability::List];
+    capabilities().iter().chain(own).collect()
+}
+
 /// What an engine of this version can do, so that a provider can say so before it has placed one.
 ///
 /// [`Placed::start`] refuses an engine that can do less.
